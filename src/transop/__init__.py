@@ -1,0 +1,33 @@
+"""Learn identity-preserving transformations from unlabelled images.
+
+Names are loaded on first use, so that ``import transop`` (and ``transop --help``)
+does not pay for importing torch.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC_NAMES: dict[str, str] = {
+    "transport": "transop.operators",
+    "transport_path": "transop.operators",
+    "TransportOperators": "transop.operators",
+    "infer_coefficients": "transop.inference",
+    "InferenceResult": "transop.inference",
+    "load_dataset": "transop.data",
+    "ImageDataset": "transop.data",
+}
+
+__all__ = ["__version__", *_PUBLIC_NAMES]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the room that holds a public name the first time it is asked for."""
+    if name not in _PUBLIC_NAMES:
+        raise AttributeError(f"module 'transop' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC_NAMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
