@@ -1,0 +1,321 @@
+"""Typed settings: one section per phase, read from TOML recipes and ``section.key=value``.
+
+Resolution order: the defaults below, the recipe, then ``--set`` overrides. Whatever is unknown,
+of the wrong type or impossible is refused in one line before anything is computed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from transop.errors import SettingsError
+
+PHASES = ("autoencoder", "operators", "fine_tuning", "classifier", "coefficient_encoder")
+
+
+class Section(BaseModel):
+    """A group of settings that refuses keys it does not know."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=()
+    )
+
+
+class DataSettings(Section):
+    """Which images to learn from."""
+
+    source: str = Field("digits", description="a data set's name, a folder, a zip or an .npy/.npz")
+    image_size: int | None = Field(None, ge=8, le=512)
+    channels: Literal[1, 3] | None = None
+    limit: int | None = Field(None, ge=2, description="use only the first so many training images")
+
+
+class AutoencoderSettings(Section):
+    """The network, and the phase that trains it on reconstruction alone."""
+
+    network: Literal["auto", "mnist", "celeba", "conv32", "conv"] = "auto"
+    latent_dimension: int = Field(10, ge=1, le=1024)
+    width: int = Field(32, ge=1, le=1024, description="channels of the convolutions")
+    epochs: float = Field(20, ge=0)
+    batch_size: int = Field(128, ge=2)
+    learning_rate: float = Field(2e-3, gt=0)
+    schedule: Literal["constant", "one-cycle", "cosine"] = "one-cycle"
+
+
+class PairSettings(Section):
+    """How two images become a pair the operators should connect."""
+
+    strategy: Literal[
+        "perceptual", "pixel", "latent", "same-class", "perceptual-in-class", "random", "given"
+    ] = "perceptual"
+    n_neighbours: int = Field(5, ge=1)
+    backbone: Literal["auto", "efficientnet-lite0", "resnet18"] = "auto"
+    weights: str | None = Field(None, description="a file of backbone weights, if not the default")
+    given: str | None = Field(None, description="a file of index pairs for strategy 'given'")
+
+
+class OperatorSettings(Section):
+    """The dictionary of operators, and the phase that learns it with the network fixed."""
+
+    n_operators: int = Field(16, ge=1, le=1024)
+    n_blocks: int = Field(1, ge=1)
+    initialisation: Literal["unit-norm", "gaussian"] = "unit-norm"
+    variance: float = Field(0.05, gt=0)
+    latent_scale: float | Literal["auto"] = "auto"
+    sparsity_weight: float = Field(0.05, ge=0, description="zeta, in the units of [OBJECTIVE]")
+    operator_decay: float = Field(1e-4, ge=0, description="gamma, in the units of [OBJECTIVE]")
+    real_part_penalty: float = Field(0.0, ge=0)
+    learning_rate: float = Field(2e-3, gt=0)
+    schedule: Literal["constant", "cosine"] = "constant"
+    epochs: float = Field(15, ge=0)
+    batch_size: int = Field(250, ge=1)
+    solver: str = "gauss-newton"
+    restarts: int = Field(1, ge=1)
+    plateau_patience: int | None = Field(
+        None, ge=1, description="stop after so many epochs without progress"
+    )
+
+    @model_validator(mode="after")
+    def _scale_is_positive(self) -> OperatorSettings:
+        if self.latent_scale != "auto" and self.latent_scale <= 0:
+            raise ValueError(f"latent_scale must be positive or 'auto', got {self.latent_scale}")
+        return self
+
+
+class FineTuningSettings(Section):
+    """The phase that trains network and operators together on [JOINT]."""
+
+    epochs: float = Field(5, ge=0)
+    batch_size: int = Field(125, ge=2)
+    network_learning_rate: float = Field(1e-4, gt=0)
+    operator_learning_rate: float = Field(1e-3, gt=0)
+    sparsity_weight: float = Field(0.05, ge=0)
+    operator_decay: float = Field(1e-5, ge=0)
+    real_part_penalty: float = Field(0.0, ge=0)
+    reconstruction_weight: float = Field(0.75, ge=0, le=1, description="lambda of [JOINT]")
+    network_steps: int = Field(50, ge=1, description="steps on the network before the turn changes")
+    operator_steps: int = Field(50, ge=1)
+    reconstruction_every: int = Field(
+        10, ge=0, description="every so many network steps, reconstruction alone (0: never)"
+    )
+
+
+class ClassifierSettings(Section):
+    """The classifier whose opinion decides what counts as the same identity."""
+
+    domain: Literal["image", "latent"] = "image"
+    network: Literal["lenet", "latent-mlp", "auto"] = "auto"
+    epochs: float = Field(10, ge=0)
+    batch_size: int = Field(128, ge=2)
+    learning_rate: float = Field(1e-3, gt=0)
+    weight_decay: float = Field(1e-4, ge=0)
+    factory: str | None = Field(None, description="module:function that builds your own classifier")
+    weights: str | None = Field(None, description="its safetensors file")
+
+
+class CoefficientEncoderSettings(Section):
+    """The network that says how far each operator may go at a point."""
+
+    hidden: tuple[int, ...] = (512, 512)
+    epochs: float = Field(20, ge=0)
+    batch_size: int = Field(250, ge=2)
+    learning_rate: float = Field(1e-3, gt=0)
+    prior_scale: float = Field(0.1, gt=0, description="zeta of the Laplace prior")
+    kl_weight: float = Field(0.5, ge=0)
+    kl_direction: Literal["posterior-to-prior", "prior-to-posterior"] = "posterior-to-prior"
+    scale_multiplier: float = Field(0.1, gt=0)
+    target: Literal["labels", "classifier"] = "classifier"
+    distil: bool = Field(True, description="train against a latent copy of classifier(decoder(z))")
+    distil_samples: int = Field(60_000, ge=1_000)
+
+
+class ContractiveSettings(Section):
+    """The contractive autoencoder baseline."""
+
+    penalty_weight: float = Field(1.0, ge=0)
+    estimator: Literal["exact", "stochastic"] = "stochastic"
+
+
+class BetaVAESettings(Section):
+    """The beta-VAE baseline."""
+
+    beta: float = Field(5.0, ge=0)
+
+
+class RuntimeSettings(Section):
+    """Where and how the run computes; nothing here changes what is learned but the seed."""
+
+    seed: int = Field(0, ge=0, lt=2**63)
+    device: str = "auto"
+    devices: int = Field(1, ge=1)
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    checkpoint_seconds: float = Field(60.0, ge=0, description="least time between checkpoints")
+
+
+class Settings(Section):
+    """Everything a run needs to know."""
+
+    recipe: str = "custom"
+    method: Literal["mae", "ae", "cae", "beta-vae"] = "mae"
+    data: DataSettings = DataSettings()
+    autoencoder: AutoencoderSettings = AutoencoderSettings()
+    pairs: PairSettings = PairSettings()
+    operators: OperatorSettings = OperatorSettings()
+    fine_tuning: FineTuningSettings = FineTuningSettings()
+    classifier: ClassifierSettings = ClassifierSettings()
+    coefficient_encoder: CoefficientEncoderSettings = CoefficientEncoderSettings()
+    contractive: ContractiveSettings = ContractiveSettings()
+    beta_vae: BetaVAESettings = BetaVAESettings()
+    runtime: RuntimeSettings = RuntimeSettings()
+
+    @model_validator(mode="after")
+    def _blocks_divide_latents(self) -> Settings:
+        dimension, n_blocks = self.autoencoder.latent_dimension, self.operators.n_blocks
+        if dimension % n_blocks:
+            raise ValueError(
+                f"operators.n_blocks = {n_blocks} does not divide "
+                f"autoencoder.latent_dimension = {dimension}"
+            )
+        return self
+
+    def to_toml(self) -> str:
+        """Write every setting as TOML; what is None is left out, as TOML has no null."""
+        return tomli_w.dumps(_without_none(self.model_dump(mode="json")))
+
+    def updated(self, overrides: Iterable[str]) -> Settings:
+        """Apply ``section.key=value`` overrides on top of these settings."""
+        tree = _without_none(self.model_dump(mode="json"))
+        for override in overrides:
+            _apply_override(tree, override)
+        return settings_from_tree(tree)
+
+
+def settings_from_tree(tree: Mapping[str, Any]) -> Settings:
+    """Validate a nested mapping, as TOML gives it; the error is one line about one key."""
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        raise SettingsError(_one_line(error)) from None
+
+
+def recipe_names() -> list[str]:
+    """List the recipes that ship with the package."""
+    folder = resources.files("transop").joinpath("recipes")
+    return sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name[-5:] == ".toml")
+
+
+def load_settings(recipe: str | Path, overrides: Iterable[str] = ()) -> Settings:
+    """Read a shipped recipe by name or a TOML file by path, then apply overrides.
+
+    Args:
+        recipe: ``"demo"``, ``"mnist"``, ... or the path of a ``.toml`` file.
+        overrides: items such as ``"autoencoder.epochs=2"``.
+    """
+    text, origin = _recipe_text(recipe)
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{origin} is not valid TOML: {error}") from None
+    tree.setdefault("recipe", Path(recipe).stem)
+    for override in overrides:
+        _apply_override(tree, override)
+    try:
+        return settings_from_tree(tree)
+    except SettingsError as error:
+        raise SettingsError(f"{origin}: {error}") from None
+
+
+def _recipe_text(recipe: str | Path) -> tuple[str, str]:
+    path = Path(recipe)
+    names = recipe_names()
+    if str(recipe) in names:
+        resource = resources.files("transop").joinpath("recipes", f"{recipe}.toml")
+        return resource.read_text("utf-8"), f"recipe '{recipe}'"
+    if path.suffix == ".toml":
+        try:
+            return path.read_text("utf-8"), str(path)
+        except FileNotFoundError:
+            raise SettingsError(f"recipe file '{path}' does not exist") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"recipe file '{path}' cannot be read: {error}") from None
+    raise SettingsError(
+        f"unknown recipe '{recipe}'{_did_you_mean(str(recipe), names)}; shipped recipes are "
+        f"{', '.join(names)}, or give the path of a .toml file"
+    )
+
+
+def _apply_override(tree: dict[str, Any], override: str) -> None:
+    """Set one ``section.key=value`` in a nested mapping, reading the value as TOML would."""
+    key, equals, value = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise SettingsError(f"--set {override!r} is not of the form section.key=value")
+    branch = tree
+    for part in parts[:-1]:
+        branch = branch.setdefault(part, {})
+        if not isinstance(branch, dict):
+            raise SettingsError(f"--set {override!r}: '{part}' is a value, not a section")
+    branch[parts[-1]] = _toml_value(value.strip())
+
+
+def _toml_value(text: str) -> Any:
+    """Read a value as TOML, or as a bare string: ``--set data.source=mnist`` needs no quotes."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return parsed["value"] if len(parsed) == 1 else text
+
+
+def _one_line(error: ValidationError) -> str:
+    """Say the first thing wrong: key, value, and what would be valid."""
+    first = error.errors()[0]
+    location = [str(part) for part in first["loc"] if not str(part).startswith("literal[")]
+    key = ".".join(part for part in location if part not in ("float", "int")) or "settings"
+    if first["type"] == "extra_forbidden":
+        valid = _valid_keys(location[:-1])
+        hint = _did_you_mean(location[-1], valid)
+        return f"unknown setting '{key}'{hint}; valid keys here: {', '.join(valid)}"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        return message
+    hint = ""
+    expected = first.get("ctx", {}).get("expected")
+    if first["type"] == "literal_error" and isinstance(expected, str):
+        choices = [choice.strip().strip("'") for choice in expected.replace(" or ", ",").split(",")]
+        hint = _did_you_mean(str(first["input"]), choices)
+    more = len(error.errors()) - 1
+    others = f" (and {more} more)" if more and first["type"] != "literal_error" else ""
+    return f"'{key}' = {first['input']!r}: {message}{hint}{others}"
+
+
+def _valid_keys(path: list[str]) -> list[str]:
+    model: type[BaseModel] = Settings
+    for part in path:
+        field = model.model_fields.get(part)
+        annotation = field.annotation if field else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return list(model.model_fields)
+
+
+def _did_you_mean(word: str, choices: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def _without_none(tree: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value
+        for key, value in tree.items()
+        if value is not None
+    }
