@@ -128,7 +128,7 @@ def _digest(tensors: Mapping[str, Tensor], skeleton: str) -> str:
     for name in sorted(tensors):
         digest.update(name.encode())
         flat = tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(flat.numpy())
+        digest.update(flat.numpy().data)
     return digest.hexdigest()
 
 
@@ -303,7 +303,7 @@ class RunFolder:
         Returns:
             The state, or None if there is none, and a sentence for every damaged file passed over.
         """
-        complaints = []
+        complaints: list[str] = []
         for path in reversed(self._checkpoint_files(phase)):
             try:
                 return load_state(path, kind="checkpoint"), complaints
