@@ -1,0 +1,51 @@
+# Each target does its own set-up; only Python 3.11+ and a package index are needed.
+#     make demo     train on 5,000 digits, pictures and a summary in runs/demo
+#     make test     the tests
+#     make lint     formatter, linter, type checker and import contracts
+#     make check    both of these: what pre-commit and CI run
+#     make venv     only the set-up
+#     make clean    remove the virtual environment and caches (never runs/)
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.set-up
+EXTRAS := dev,perceptual,explore,export
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint check clean
+
+help:
+	@sed -n 's/^#     //p' Makefile
+
+# The stamp is written last, so an interrupted set-up is done again.
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found; set PYTHON=..." >&2; exit 1; }
+	@echo "setting up $(VENV) (minutes the first time, torch is large)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable ".[$(EXTRAS)]"
+	@touch $@
+
+venv: $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/transop demo --out runs/demo
+
+# One thread per worker: the tests' arrays are small, two workers use two cores better.
+test: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(PYTEST_ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
