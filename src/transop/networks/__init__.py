@@ -1,0 +1,84 @@
+"""Encoders, decoders, classifiers and the coefficient encoder: plain modules, no training."""
+
+from collections.abc import Callable
+
+from torch import nn
+
+from transop.errors import UserError
+from transop.networks.autoencoder import (
+    Autoencoder,
+    AutoencoderBuilder,
+    AutoencoderShape,
+    celeba,
+    conv,
+    conv32,
+    mnist,
+)
+from transop.networks.classifiers import LatentClassifier, LeNet
+from transop.networks.coefficient_encoder import CoefficientEncoder
+
+__all__ = [
+    "AUTOENCODERS",
+    "CLASSIFIERS",
+    "Autoencoder",
+    "AutoencoderShape",
+    "CoefficientEncoder",
+    "LatentClassifier",
+    "LeNet",
+    "build_autoencoder",
+    "build_classifier",
+    "suitable_autoencoder",
+]
+
+AUTOENCODERS: dict[str, AutoencoderBuilder] = {
+    "mnist": mnist,
+    "celeba": celeba,
+    "conv32": conv32,
+    "conv": conv,
+}
+CLASSIFIERS: dict[str, Callable[..., nn.Module]] = {"lenet": LeNet, "latent-mlp": LatentClassifier}
+
+
+def build_autoencoder(
+    name: str, *, image_size: int, channels: int, latent_dimension: int, width: int
+) -> Autoencoder:
+    """Build an autoencoder by name and numbers.
+
+    Args:
+        name: a key of ``AUTOENCODERS``, or ``"auto"`` to choose by image size.
+        image_size: side of the square images, in pixels.
+        channels: 1 or 3.
+        latent_dimension: d.
+        width: channels of the first convolution (the paper: 64 for MNIST, 32 for CelebA).
+    """
+    chosen = suitable_autoencoder(image_size) if name == "auto" else name
+    if chosen not in AUTOENCODERS:
+        raise UserError(
+            f"autoencoder '{name}' does not exist; choose one of {', '.join(AUTOENCODERS)}"
+        )
+    numbers = {"channels": channels, "latent_dimension": latent_dimension, "width": width}
+    for argument, value in numbers.items():
+        if value < 1:
+            raise UserError(f"{argument} = {value} must be at least 1")
+    shape = AutoencoderShape(chosen, image_size, channels, latent_dimension, width)
+    return AUTOENCODERS[chosen](shape)
+
+
+def build_classifier(name: str, **numbers: int) -> nn.Module:
+    """Build a classifier by name: ``lenet`` (images) or ``latent-mlp`` (scaled latents).
+
+    Args:
+        name: a key of ``CLASSIFIERS``.
+        **numbers: ``image_size, channels, n_classes`` for ``lenet``;
+            ``latent_dimension, n_classes`` for ``latent-mlp``.
+    """
+    if name not in CLASSIFIERS:
+        raise UserError(
+            f"classifier '{name}' does not exist; choose one of {', '.join(CLASSIFIERS)}"
+        )
+    return CLASSIFIERS[name](**numbers)
+
+
+def suitable_autoencoder(image_size: int) -> str:
+    """Name the autoencoder that fits an image size when none was asked for."""
+    return {28: "mnist", 32: "conv32"}.get(image_size, "conv")
