@@ -1,0 +1,27 @@
+"""Data sets: one file per source; each becomes the same small object, an `ImageDataset`."""
+
+from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
+from transop.data.digits import load_digits
+from transop.data.fashion_mnist import load_fashion_mnist
+from transop.data.findings import require_trainable
+from transop.data.load import load_dataset
+from transop.data.mnist import load_mnist
+from transop.data.request import DatasetLoader, DatasetRequest, cache_folder
+
+DATASETS: dict[str, DatasetLoader] = {
+    "digits": load_digits,
+    "mnist": load_mnist,
+    "fashion-mnist": load_fashion_mnist,
+}
+
+__all__ = [
+    "DATASETS",
+    "SPLIT_NAMES",
+    "DatasetLoader",
+    "DatasetMeta",
+    "DatasetRequest",
+    "ImageDataset",
+    "cache_folder",
+    "load_dataset",
+    "require_trainable",
+]

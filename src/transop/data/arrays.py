@@ -1,0 +1,187 @@
+"""Turn numpy arrays and torch tensors of many shapes and ranges into uint8 images."""
+
+import logging
+import math
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64, UInt8
+
+from transop.errors import DataError
+
+_log = logging.getLogger(__name__)
+
+_CHUNK = 2048
+_MOST_CLASSES = 100_000
+_SHAPES = "(n, h, w), (n, channels, h, w), (n, h, w, channels) or (n, pixels of square images)"
+
+
+def images_from_array(array: np.ndarray, name: str = "images") -> UInt8[np.ndarray, "n c h w"]:
+    """Convert an array of images to bytes, channels first.
+
+    Bytes are kept without copying. Floats within 0 to 1 are multiplied by 255, floats within 0 to
+    255 are rounded; 16-bit integers are divided by 257; whole numbers that are only 0 and 1 count
+    as black and white. Transparency is laid over white.
+
+    Args:
+        array: shape (n, h, w), (n, channels, h, w), (n, h, w, channels) or (n, pixels).
+        name: what to call the array in messages.
+
+    Returns:
+        Images with one or three channels.
+    """
+    _check_type(array, name)
+    stacked = _channels_first(array, name)
+    factor = _factor(array, name)
+    if array.dtype != np.uint8 or factor != 1.0:
+        stacked = _scaled(stacked, factor)
+    if stacked.shape[1] == 4:
+        stacked = _over_white(stacked)
+    return stacked
+
+
+def labels_from_array(
+    labels: Any, n_images: int, name: str = "labels"
+) -> Int64[np.ndarray, " n"] | None:
+    """Convert labels to class numbers, one per image.
+
+    Args:
+        labels: whole numbers from 0, shape (n,) or (n, 1); ``None`` passes through.
+        n_images: how many there must be.
+        name: what to call the labels in messages.
+
+    Returns:
+        The class numbers.
+    """
+    if labels is None:
+        return None
+    array = to_numpy(labels, name)
+    if array.dtype.kind not in "iubf" or (
+        array.dtype.kind == "f" and not np.array_equal(array, np.floor(array))
+    ):
+        raise DataError(
+            f"{name} are not integers (type {array.dtype}, for instance {array.flat[:1]}); "
+            "number the classes from 0, e.g. np.unique(labels, return_inverse=True)[1]"
+        )
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(
+            f"{name} have shape {array.shape}; pass one class number per image, "
+            f"shape ({n_images},) (for one-hot rows: labels.argmax(1))"
+        )
+    if len(array) != n_images:
+        raise DataError(
+            f"{name} has {len(array)} entries for {n_images} images; pass one per image"
+        )
+    if len(array) and not (array.min() >= 0 and array.max() < _MOST_CLASSES):
+        raise DataError(
+            f"{name} run from {array.min()} to {array.max()}; number the classes from 0, e.g. "
+            "np.unique(labels, return_inverse=True)[1]"
+        )
+    return array.astype(np.int64)
+
+
+def to_numpy(array: Any, name: str) -> np.ndarray:
+    """See a numpy array, torch tensor or nested list as a numpy array, without copying."""
+    if hasattr(array, "detach"):
+        array = array.detach().cpu()
+        if array.is_floating_point():
+            array = array.float()  # numpy knows no bfloat16
+        array = array.numpy()
+    try:
+        return np.asanyarray(array)
+    except ValueError as error:
+        raise DataError(
+            f"{name} cannot be seen as one array ({error}); all images must have the same shape"
+        ) from None
+
+
+def _check_type(array: np.ndarray, name: str) -> None:
+    if array.dtype.hasobject:
+        raise DataError(
+            f"{name} is an object array (pickled Python objects, shape {array.shape}), which is "
+            "never loaded; save one numeric array, e.g. np.stack(list_of_images)"
+        )
+    if array.dtype.kind not in "iufb":
+        raise DataError(f"{name} has type {array.dtype}; pass whole numbers or floats")
+    if array.size == 0:
+        raise DataError(
+            f"{name} has shape {array.shape}, which holds no pixels; pass at least one image"
+        )
+
+
+def _channels_first(array: np.ndarray, name: str) -> np.ndarray:
+    """View any accepted shape as (n, channels, h, w)."""
+    if array.ndim == 3:
+        return array[:, None]
+    if array.ndim == 2 and array.shape[0] != array.shape[1]:
+        side = math.isqrt(array.shape[1])
+        if side * side == array.shape[1] and side > 1:
+            return array.reshape(len(array), 1, side, side)
+    if array.ndim == 4:
+        first, last = array.shape[1] in (1, 3, 4), array.shape[3] in (1, 3, 4)
+        if first and not (last and array.shape[1] == array.shape[2]):
+            return array
+        if last:
+            return array.transpose(0, 3, 1, 2)
+    hint = "; a single image needs a leading axis: array[None]" if array.ndim in (2, 3) else ""
+    raise DataError(
+        f"{name} has shape {array.shape}, which is no stack of images; use {_SHAPES}, "
+        f"with 1, 3 or 4 channels{hint}"
+    )
+
+
+def _factor(array: np.ndarray, name: str) -> float:
+    """Find the number that carries the array's values to 0 .. 255, or refuse them."""
+    if array.dtype.kind == "b":
+        return 255.0
+    if array.dtype == np.uint8 and array[:_CHUNK].max() > 1:
+        return 1.0  # the usual case: no need to read a large memory map to its end
+    low, high = _range(array, name)
+    if array.dtype == np.uint16 and high > 255:
+        return 1.0 / 257.0
+    if low < 0 or high > 255:
+        hint = "(x + 1) / 2" if low >= -1 and high <= 1 else "(x - x.min()) / (x.max() - x.min())"
+        raise DataError(
+            f"{name} has values from {low:g} to {high:g}; use 0 to 255 or 0 to 1, e.g. {hint}"
+        )
+    if array.dtype.kind == "f":
+        return 255.0 if high <= 1 else 1.0
+    if high == 1:
+        _log.warning("%s holds only 0 and 1: taking 1 as white", name)
+        return 255.0
+    return 1.0
+
+
+def _range(array: np.ndarray, name: str) -> tuple[float, float]:
+    """Find the smallest and largest value a chunk at a time; NaN and infinity are refused."""
+    low, high = math.inf, -math.inf
+    for start in range(0, len(array), _CHUNK):
+        chunk = array[start : start + _CHUNK]
+        least, most = float(chunk.min()), float(chunk.max())
+        if not (math.isfinite(least) and math.isfinite(most)):
+            bad = int(np.count_nonzero(~np.isfinite(chunk)))
+            raise DataError(
+                f"{name} contains NaN or infinity ({bad} values among images {start} to "
+                f"{start + len(chunk) - 1}); remove these images or use np.nan_to_num"
+            )
+        low, high = min(low, least), max(high, most)
+    return low, high
+
+
+def _scaled(images: np.ndarray, factor: float) -> np.ndarray:
+    scaled = np.empty(images.shape, dtype=np.uint8)
+    for start in range(0, len(images), _CHUNK):
+        chunk = images[start : start + _CHUNK].astype(np.float32) * np.float32(factor)
+        scaled[start : start + _CHUNK] = np.rint(chunk)
+    return scaled
+
+
+def _over_white(images: UInt8[np.ndarray, "n 4 h w"]) -> UInt8[np.ndarray, "n 3 h w"]:
+    colours = np.empty((len(images), 3, *images.shape[2:]), dtype=np.uint8)
+    for start in range(0, len(images), _CHUNK):
+        chunk = images[start : start + _CHUNK].astype(np.float32)
+        alpha = chunk[:, 3:] / 255.0
+        colours[start : start + _CHUNK] = np.rint(chunk[:, :3] * alpha + 255.0 * (1 - alpha))
+    return colours

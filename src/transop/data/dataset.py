@@ -1,0 +1,234 @@
+"""The one small object every data set becomes: images, labels, splits, meta."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, Shaped, UInt8
+from torch import Tensor
+
+from transop.errors import DataError
+
+SPLIT_NAMES = ("train", "validation", "test")
+
+# Beyond this size the content hash looks at evenly spaced images instead of all of them,
+# so that asking a memory-mapped set for its hash does not read the whole file.
+_FULL_HASH_BYTES = 2**29
+_HASHED_IMAGES = 8192
+
+Indices = Sequence[int] | Int64[np.ndarray, " batch"] | Int64[Tensor, " batch"] | slice
+
+
+@dataclass(frozen=True)
+class DatasetMeta:
+    """What is known about a data set besides its arrays.
+
+    Attributes:
+        name: the registry name, or the file or folder name.
+        source: where the images came from, in words.
+        class_names: one name per label value, if labels exist and have names.
+        attribute_names: one name per column of ``ImageDataset.attributes``.
+        factor_names: one name per column of ``ImageDataset.factors``.
+        sources_tried: every source that was asked, in order, with its outcome.
+        notes: what a user should know before training (odd but usable data).
+    """
+
+    name: str
+    source: str
+    class_names: tuple[str, ...] | None = None
+    attribute_names: tuple[str, ...] | None = None
+    factor_names: tuple[str, ...] | None = None
+    sources_tried: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class ImageDataset:
+    """Square images held as bytes, with optional labels, attributes and factors.
+
+    Images stay uint8 (or memory-mapped) and become floats one batch at a time, so a set costs
+    its pixels in bytes and no more.
+
+    Attributes:
+        images: values 0 to 255; one or three channels; height equals width.
+        labels: class numbers from 0, or ``None``.
+        splits: indices of "train" and, for all but tiny sets, "validation" and "test".
+        meta: names and origin.
+        attributes: yes/no properties per image, or ``None``.
+        factors: continuous properties per image, or ``None``.
+    """
+
+    images: UInt8[np.ndarray, "n channels size size"]
+    labels: Int64[np.ndarray, " n"] | None
+    splits: dict[str, Int64[np.ndarray, " _"]]
+    meta: DatasetMeta
+    attributes: Shaped[np.ndarray, "n k"] | None = None
+    factors: Shaped[np.ndarray, "n f"] | None = None
+    _hash: str | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _check_images(self.images, self.meta.name)
+        self._check_rows()
+        self._check_splits()
+
+    def __len__(self) -> int:
+        return int(self.images.shape[0])
+
+    @property
+    def n_channels(self) -> int:
+        """One for grey images, three for colour."""
+        return int(self.images.shape[1])
+
+    @property
+    def image_size(self) -> int:
+        """Height and width in pixels."""
+        return int(self.images.shape[2])
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height, width."""
+        return (self.n_channels, self.image_size, self.image_size)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of label values; 0 without labels."""
+        if self.labels is None:
+            return 0
+        if self.meta.class_names is not None:
+            return len(self.meta.class_names)
+        return int(self.labels.max()) + 1
+
+    def batch(
+        self,
+        indices: Indices,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Float[Tensor, "batch channels size size"]:
+        """Turn the chosen images into floats between 0 and 1 on a device.
+
+        Args:
+            indices: which images, in this order.
+            device: where the batch goes; the CPU if not given.
+            dtype: floating type of the batch.
+
+        Returns:
+            The pixel values divided by 255.
+        """
+        rows = indices if isinstance(indices, slice) else np.asarray(indices)
+        chosen = np.array(self.images[rows], order="C")  # a copy: never a view on the map
+        return torch.from_numpy(chosen).to(device).to(dtype).div_(255.0)
+
+    def subset(self, split: str | Indices) -> "ImageDataset":
+        """Take one split, or any choice of images, as a data set of its own.
+
+        Labels, attributes and factors follow their images. A contiguous ascending choice is a
+        view, so a memory-mapped set stays memory-mapped.
+
+        Args:
+            split: the name of a split, or indices.
+
+        Returns:
+            The chosen images; a named split keeps its name as the only split, other choices
+            become "train".
+        """
+        name = split if isinstance(split, str) else "train"
+        rows = _as_slice(self._rows(split))
+        images = self.images[rows]
+        return replace(
+            self,
+            images=images,
+            labels=None if self.labels is None else self.labels[rows],
+            splits={name: np.arange(len(images), dtype=np.int64)},
+            attributes=None if self.attributes is None else self.attributes[rows],
+            factors=None if self.factors is None else self.factors[rows],
+        )
+
+    def content_hash(self) -> str:
+        """Fingerprint the images, labels and splits; the same content gives the same text.
+
+        Sets above 512 MB are fingerprinted through 8,192 evenly spaced images.
+        """
+        if self._hash is None:
+            self._hash = _hash_content(self)
+        return self._hash
+
+    def _rows(self, split: str | Indices) -> Int64[np.ndarray, " batch"]:
+        if isinstance(split, str):
+            if split not in self.splits:
+                raise DataError(
+                    f"split={split!r} is not in data set {self.meta.name!r}; "
+                    f"it has {', '.join(self.splits)}"
+                )
+            return self.splits[split]
+        if isinstance(split, slice):
+            return np.arange(len(self), dtype=np.int64)[split]
+        return np.asarray(split, dtype=np.int64)
+
+    def _check_rows(self) -> None:
+        columns = {"labels": self.labels, "attributes": self.attributes, "factors": self.factors}
+        for name, column in columns.items():
+            if column is not None and len(column) != len(self):
+                raise DataError(
+                    f"{name} has {len(column)} rows but there are {len(self)} images "
+                    f"in data set {self.meta.name!r}; pass one row per image"
+                )
+        if self.labels is not None and len(self) and self.labels.min() < 0:
+            raise DataError(
+                f"labels of data set {self.meta.name!r} start at {self.labels.min()}; "
+                "number the classes from 0"
+            )
+
+    def _check_splits(self) -> None:
+        if "train" not in self.splits and len(self.splits) != 1:
+            raise DataError(f"splits of data set {self.meta.name!r} must contain 'train'")
+        for name, rows in self.splits.items():
+            if len(rows) == 0:
+                raise DataError(
+                    f"split {name!r} of data set {self.meta.name!r} is empty; leave it out"
+                )
+            if rows.min() < 0 or rows.max() >= len(self):
+                raise DataError(
+                    f"split {name!r} of data set {self.meta.name!r} points to image {rows.max()} "
+                    f"of {len(self)}; use indices from 0 to {len(self) - 1}"
+                )
+
+
+def _check_images(images: np.ndarray, name: str) -> None:
+    """Refuse anything that is not a non-empty stack of square one- or three-channel images."""
+    if images.dtype != np.uint8 or images.ndim != 4:
+        raise DataError(
+            f"images of data set {name!r} have type {images.dtype} and shape {images.shape}; "
+            "an ImageDataset holds uint8 (n, channels, size, size): use load_dataset to convert"
+        )
+    n, channels, height, width = images.shape
+    if n == 0:
+        raise DataError(f"data set {name!r} has no images; pass at least one")
+    if channels not in (1, 3) or height != width or height == 0:
+        raise DataError(
+            f"images of data set {name!r} have shape {images.shape[1:]} (channels, height, width); "
+            "use 1 or 3 channels and equal height and width: load_dataset(..., image_size=) crops"
+        )
+
+
+def _as_slice(rows: Int64[np.ndarray, " batch"]) -> Int64[np.ndarray, " batch"] | slice:
+    """Replace consecutive indices by a slice, which numpy answers with a view."""
+    if len(rows) and rows[0] >= 0 and bool(np.all(np.diff(rows) == 1)):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
+
+
+def _hash_content(dataset: ImageDataset) -> str:
+    """Digest shape, pixels, labels, attributes, factors and splits."""
+    digest = hashlib.sha256(repr(dataset.images.shape).encode())
+    images: np.ndarray = dataset.images
+    if images.nbytes > _FULL_HASH_BYTES:
+        images = images[np.linspace(0, len(images) - 1, _HASHED_IMAGES).astype(np.int64)]
+    for start in range(0, len(images), 4096):
+        digest.update(np.ascontiguousarray(images[start : start + 4096]).data)
+    for column in (dataset.labels, dataset.attributes, dataset.factors):
+        digest.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
+    for name in sorted(dataset.splits):
+        digest.update(name.encode() + np.ascontiguousarray(dataset.splits[name]).tobytes())
+    return digest.hexdigest()
