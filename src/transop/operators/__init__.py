@@ -1,0 +1,31 @@
+"""The flow itself: transport, paths, arc length, stability, the dictionary and its prior."""
+
+from transop.operators.checking import TensorError
+from transop.operators.derivatives import data_gradient, transport_jacobian
+from transop.operators.dictionary import DictionaryError, TransportOperators
+from transop.operators.laplace import laplace_kl, sample_laplace
+from transop.operators.stability import (
+    closing_period,
+    eigenvalues,
+    largest_real_part,
+    will_overflow,
+)
+from transop.operators.transport import TRANSPORT_METHODS, arc_length, transport, transport_path
+
+__all__ = [
+    "TRANSPORT_METHODS",
+    "DictionaryError",
+    "TensorError",
+    "TransportOperators",
+    "arc_length",
+    "closing_period",
+    "data_gradient",
+    "eigenvalues",
+    "laplace_kl",
+    "largest_real_part",
+    "sample_laplace",
+    "transport",
+    "transport_jacobian",
+    "transport_path",
+    "will_overflow",
+]

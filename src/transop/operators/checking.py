@@ -1,0 +1,57 @@
+"""Checks on tensors a caller hands in, with messages that name the argument at fault."""
+
+import torch
+from torch import Tensor
+
+from transop.errors import UserError
+
+
+class TensorError(UserError):
+    """A tensor has the wrong shape, type or contents."""
+
+
+def require_finite(**arguments: Tensor) -> None:
+    """Raise unless every entry of every named tensor is finite."""
+    for name, tensor in arguments.items():
+        finite = torch.isfinite(tensor)
+        if not bool(finite.all()):
+            n_bad = int((~finite).sum())
+            raise TensorError(
+                f"{name} has {n_bad} non-finite entries out of {tensor.numel()} (shape "
+                f"{tuple(tensor.shape)}); remove the NaN or infinite values before calling"
+            )
+
+
+def require_floating(**arguments: Tensor) -> None:
+    """Raise unless all named tensors share one floating-point type and one device."""
+    first_name, first = next(iter(arguments.items()))
+    for name, tensor in arguments.items():
+        if not tensor.is_floating_point():
+            raise TensorError(f"{name} has type {tensor.dtype}; convert it with .float()")
+        if tensor.dtype != first.dtype or tensor.device != first.device:
+            raise TensorError(
+                f"{name} is {tensor.dtype} on {tensor.device} but {first_name} is {first.dtype} "
+                f"on {first.device}; convert one with .to(...) so that they agree"
+            )
+
+
+def require_dictionary(operators: Tensor, coefficients: Tensor, **points: Tensor) -> None:
+    """Raise unless coefficients and points fit the number and size of the operators."""
+    if operators.ndim != 3 or operators.shape[1] != operators.shape[2]:
+        raise TensorError(
+            f"operators has shape {tuple(operators.shape)}; pass one square matrix per slice, "
+            "shape (m, d, d)"
+        )
+    m, d = operators.shape[0], operators.shape[1]
+    if coefficients.ndim < 1 or coefficients.shape[-1] != m:
+        raise TensorError(
+            f"coefficients has shape {tuple(coefficients.shape)} but there are {m} operators; "
+            f"its last axis must have length {m}"
+        )
+    for name, tensor in points.items():
+        if tensor.ndim < 1 or tensor.shape[-1] != d:
+            raise TensorError(
+                f"{name} has shape {tuple(tensor.shape)} but the operators act on {d} dimensions; "
+                f"its last axis must have length {d}"
+            )
+    require_floating(operators=operators, coefficients=coefficients, **points)

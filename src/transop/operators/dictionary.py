@@ -1,0 +1,136 @@
+"""The learnable dictionary of transport operators."""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from transop.errors import UserError
+
+Initialisation = Literal["unit-norm", "gaussian"]
+BlockLayout = Literal["one-per-operator", "diagonal"]
+
+
+class DictionaryError(UserError):
+    """A dictionary of operators was asked for that cannot exist."""
+
+
+class TransportOperators(nn.Module):
+    """A dictionary of m generators acting on d latent dimensions.
+
+    With ``n_blocks`` above one the latent space is cut into that many equal blocks and every
+    entry that would mix two of them is zero and stays zero. The matrices keep their full size,
+    so transport, inference and plotting need not know.
+
+    Differs from the paper: it states an initialisation variance, but operators are then scaled
+    to unit norm, which undoes it. Here that is ``"unit-norm"``, and ``"gaussian"`` honours the
+    variance.
+
+    Attributes:
+        weight: the parameter, shape (m, d, d).
+        n_operators: m.
+        dimension: d.
+        n_blocks: blocks the latent space is cut into.
+    """
+
+    mask: Tensor | None
+
+    def __init__(
+        self,
+        n_operators: int,
+        dimension: int,
+        *,
+        n_blocks: int = 1,
+        block_layout: BlockLayout = "one-per-operator",
+        initialisation: Initialisation = "unit-norm",
+        variance: float = 0.05,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Draw the operators.
+
+        Args:
+            n_operators: m; zero is allowed and moves nothing.
+            dimension: d, the size of the latent space.
+            n_blocks: must divide ``dimension``.
+            block_layout: ``"one-per-operator"`` gives operator i the block i modulo n_blocks;
+                ``"diagonal"`` lets every operator act on all blocks, each within itself.
+            initialisation: Gaussian entries, then for ``"unit-norm"`` scaled so that every
+                operator has Frobenius norm 1.
+            variance: of the entries of ``"gaussian"``.
+            generator: where the randomness comes from; a fixed seed if left out.
+        """
+        super().__init__()
+        _check_sizes(n_operators, dimension, n_blocks, variance)
+        self.n_operators, self.dimension, self.n_blocks = n_operators, dimension, n_blocks
+        mask = _block_mask(n_operators, dimension, n_blocks, block_layout)
+        self.register_buffer("mask", None if n_blocks == 1 else mask, persistent=False)
+        generator = torch.Generator().manual_seed(0) if generator is None else generator
+        shape = (n_operators, dimension, dimension)
+        entries = torch.randn(shape, generator=generator, device=generator.device).cpu() * mask
+        self.weight = nn.Parameter(_scale(entries, initialisation, variance))
+
+    @property
+    def operators(self) -> Float[Tensor, "m d d"]:
+        """The full matrices, zero outside their blocks."""
+        return self.weight if self.mask is None else self.weight * self.mask
+
+    @torch.no_grad()
+    def magnitudes(self) -> Float[Tensor, " m"]:
+        """Measure the Frobenius norm of every operator."""
+        magnitudes: Tensor = torch.linalg.vector_norm(self.operators, dim=(-2, -1))
+        return magnitudes
+
+    def living(self, threshold: float = 0.05) -> Bool[Tensor, " m"]:
+        """Tell which operators are still in use: those whose magnitude exceeds a threshold."""
+        return self.magnitudes() > threshold
+
+    @torch.no_grad()
+    def set_gradient(self, gradient: Float[Tensor, "m d d"]) -> None:
+        """Store a gradient computed without autograd where an optimiser will look for it."""
+        kept = gradient if self.mask is None else gradient * self.mask
+        self.weight.grad = kept.to(self.weight)
+
+    def extra_repr(self) -> str:
+        """Describe the sizes in ``repr``."""
+        blocks = f", n_blocks={self.n_blocks}" if self.n_blocks > 1 else ""
+        return f"n_operators={self.n_operators}, dimension={self.dimension}{blocks}"
+
+
+def _check_sizes(n_operators: int, dimension: int, n_blocks: int, variance: float) -> None:
+    if n_operators < 0 or dimension < 1:
+        raise DictionaryError(
+            f"n_operators={n_operators} and dimension={dimension}; pass at least 0 and 1"
+        )
+    if n_blocks < 1 or dimension % n_blocks:
+        raise DictionaryError(
+            f"n_blocks={n_blocks} does not divide dimension={dimension}; choose a divisor"
+        )
+    if not variance > 0:
+        raise DictionaryError(f"variance={variance} must be positive; the paper uses 0.05")
+
+
+def _block_mask(n_operators: int, dimension: int, n_blocks: int, layout: str) -> Tensor:
+    block_of = torch.arange(dimension) // (dimension // n_blocks)
+    together = block_of[:, None] == block_of[None, :]
+    if layout == "diagonal":
+        mask = together.expand(n_operators, -1, -1)
+    elif layout == "one-per-operator":
+        own = torch.arange(n_operators) % n_blocks
+        mask = together & (block_of == own[:, None])[:, :, None]
+    else:
+        raise DictionaryError(
+            f"block_layout={layout!r} is unknown; choose 'one-per-operator' or 'diagonal'"
+        )
+    return mask.to(torch.get_default_dtype())
+
+
+def _scale(entries: Tensor, initialisation: str, variance: float) -> Tensor:
+    if initialisation == "gaussian":
+        return entries * math.sqrt(variance)
+    if initialisation == "unit-norm":
+        return torch.div(entries, torch.linalg.vector_norm(entries, dim=(-2, -1), keepdim=True))
+    raise DictionaryError(
+        f"initialisation={initialisation!r} is unknown; choose 'unit-norm' or 'gaussian'"
+    )

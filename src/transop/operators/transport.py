@@ -1,0 +1,214 @@
+"""Move points along the flow of the operators: to the end, along the way, and how far it is."""
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transop.operators.checking import TensorError, require_dictionary, require_finite
+from transop.operators.series import (
+    SeriesPlan,
+    apply_series,
+    build_generator,
+    largest_norm,
+    plan_series,
+)
+
+Method = Literal["action", "dense"]
+
+# Beyond this norm squaring (dense) needs fewer products than stepping (action).
+_LONGEST_ACTION = 64.0
+
+# Entries of generators held at once when no gradient is recorded (32 MiB in float32).
+_CHUNK_ENTRIES = 2**23
+
+# Gauss-Legendre nodes per panel of the arc length, and the longest panel in units of the norm.
+_NODES_PER_PANEL = 8
+_LONGEST_PANEL = 1.5
+
+
+def transport(
+    operators: Float[Tensor, "m d d"],
+    coefficients: Float[Tensor, "*#batch m"],
+    points: Float[Tensor, "*#batch d"],
+    *,
+    method: Method = "action",
+    n_terms: int | None = None,
+    n_steps: int = 1,
+) -> Float[Tensor, "*batch d"]:
+    """Carry latent points along the flow of a weighted mix of operators.
+
+    [TRANSPORT]  z1 = expm(sum_m c_m Psi_m) z0
+
+    Zero coefficients leave a point where it is; negated ones undo the move. Leading axes
+    broadcast, so one row of coefficients can move many points. Differentiable in all three.
+
+    Args:
+        operators: the dictionary Psi, one generator per slice.
+        coefficients: c, one row per point.
+        points: z0, in scaled latent units.
+        method: ``"action"`` applies the exponential's series to the vector, with as many terms
+            and steps as round-off asks for; ``"dense"`` forms the exponential itself.
+        n_terms: fixes the terms of the series and skips every check on values, so that the
+            work does not depend on the data (for tracing, compiling and exporting). The error
+            is then at most (norm / n_steps)^(n_terms + 1) / (n_terms + 1)! per step.
+        n_steps: steps the fixed series is cut into; used with ``n_terms`` only.
+
+    Returns:
+        z1, in the same units as ``points``.
+
+    Raises:
+        TensorError: a shape does not fit or an entry is not finite.
+    """
+    require_dictionary(operators, coefficients, points=points)
+    if n_terms is not None:
+        if n_terms < 1 or n_steps < 1:
+            raise TensorError(f"n_terms={n_terms} and n_steps={n_steps} must both be at least 1")
+        plan = SeriesPlan(n_steps, n_terms)
+        return _move(build_generator(operators, coefficients), points, plan)
+    require_finite(operators=operators, coefficients=coefficients, points=points)
+    evaluate = _choose(method)
+    if torch.is_grad_enabled() and any(
+        tensor.requires_grad for tensor in (operators, coefficients, points)
+    ):
+        return evaluate(operators, coefficients, points)
+    return _in_chunks(evaluate, operators, coefficients, points)
+
+
+def transport_path(
+    operators: Float[Tensor, "m d d"],
+    coefficients: Float[Tensor, "*batch m"],
+    points: Float[Tensor, "*batch d"],
+    times: Float[Tensor, " t"],
+) -> Float[Tensor, "*batch t d"]:
+    """Carry latent points along the flow and keep where they are at every given time.
+
+    [PATH]  z(t) = expm(t sum_m c_m Psi_m) z0
+
+    Time 0 is the point itself, 1 the end of the inferred path, beyond 1 extrapolates. All times
+    share one generator per point; they may be negative and in any order.
+
+    Args:
+        operators: the dictionary Psi.
+        coefficients: c, one row per point.
+        points: z0, in scaled latent units.
+        times: t, in units of the whole path.
+    """
+    require_dictionary(operators, coefficients, points=points)
+    require_finite(operators=operators, coefficients=coefficients, points=points, times=times)
+    times = times.to(points)
+    generator = build_generator(operators, coefficients)
+    farthest = float(times.detach().abs().amax()) if times.numel() else 0.0
+    norm = largest_norm(generator) * farthest
+    if norm > _LONGEST_ACTION:
+        moved = torch.linalg.matrix_exp(times[:, None, None] * generator.unsqueeze(-3))
+        return torch.matmul(moved, points[..., None, :, None]).squeeze(-1)
+    plan = plan_series(norm, points.dtype)
+    columns = points.unsqueeze(-1).expand(*points.shape, times.numel())
+    return apply_series(generator, columns, plan, times).mT
+
+
+def arc_length(
+    operators: Float[Tensor, "m d d"],
+    coefficients: Float[Tensor, "*batch m"],
+    points: Float[Tensor, "*batch d"],
+    *,
+    until: float = 1.0,
+) -> Float[Tensor, "*batch"]:
+    """Measure the length of each point's path, along the curve.
+
+    [ARCLENGTH]  s = int_0^T | A expm(t A) z0 | dt,  A = sum_m c_m Psi_m
+
+    Gauss-Legendre quadrature on panels short enough for the flow's speed to be smooth on each.
+
+    Args:
+        operators: the dictionary Psi.
+        coefficients: c, one row per point.
+        points: z0, in scaled latent units.
+        until: T, where the path ends; 1 is the whole inferred path. Negative runs backwards.
+
+    Returns:
+        Lengths in the units of ``points``; never negative.
+    """
+    if not math.isfinite(until):
+        raise TensorError(f"until={until} must be finite; 1.0 measures the whole path")
+    require_dictionary(operators, coefficients, points=points)
+    require_finite(operators=operators, coefficients=coefficients, points=points)
+    generator = build_generator(operators, coefficients) * until
+    n_panels = max(1, math.ceil(largest_norm(generator) / _LONGEST_PANEL))
+    return _sum_panels(generator / n_panels, points, n_panels)
+
+
+def _sum_panels(panel: Tensor, points: Tensor, n_panels: int) -> Tensor:
+    """Add up the lengths of equal stretches, each with ``panel`` as its generator."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES_PER_PANEL)
+    times = points.new_tensor([*((nodes + 1) / 2), 1.0])
+    shares = points.new_tensor(weights / 2)
+    plan = plan_series(largest_norm(panel), points.dtype)
+    length = points.new_zeros(points.shape[:-1])
+    for _ in range(n_panels):
+        columns = points.unsqueeze(-1).expand(*points.shape, times.numel())
+        positions = apply_series(panel, columns, plan, times)
+        speeds = torch.linalg.vector_norm(panel @ positions[..., :-1], dim=-2)
+        length = length + speeds @ shares
+        points = positions[..., -1]
+    return length
+
+
+def _choose(method: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    if method not in TRANSPORT_METHODS:
+        raise TensorError(f"method={method!r} is unknown; choose from {sorted(TRANSPORT_METHODS)}")
+    return TRANSPORT_METHODS[method]
+
+
+def _transport_by_action(operators: Tensor, coefficients: Tensor, points: Tensor) -> Tensor:
+    generator = build_generator(operators, coefficients)
+    norm = largest_norm(generator)
+    if norm > _LONGEST_ACTION:
+        return _transport_densely(operators, coefficients, points)
+    return _move(generator, points, plan_series(norm, points.dtype))
+
+
+def _transport_densely(operators: Tensor, coefficients: Tensor, points: Tensor) -> Tensor:
+    exponential: Tensor = torch.linalg.matrix_exp(build_generator(operators, coefficients))
+    if exponential.ndim == 2:
+        return points @ exponential.mT
+    return (exponential @ points.unsqueeze(-1)).squeeze(-1)
+
+
+def _move(generator: Tensor, points: Tensor, plan: SeriesPlan) -> Tensor:
+    if generator.ndim == 2 and points.ndim > 1:
+        # One generator for all points: they become the columns of one matrix product.
+        columns = points.reshape(-1, points.shape[-1]).mT
+        return apply_series(generator, columns, plan).mT.reshape(points.shape)
+    return apply_series(generator, points.unsqueeze(-1), plan).squeeze(-1)
+
+
+def _in_chunks(
+    evaluate: Callable[[Tensor, Tensor, Tensor], Tensor],
+    operators: Tensor,
+    coefficients: Tensor,
+    points: Tensor,
+) -> Tensor:
+    d = points.shape[-1]
+    if coefficients.ndim == 1 or coefficients[..., 0:1].numel() * d * d <= _CHUNK_ENTRIES:
+        return evaluate(operators, coefficients, points)
+    batch = (coefficients[..., :1] + points[..., :1]).shape[:-1]
+    rows = coefficients.expand(*batch, -1).reshape(-1, coefficients.shape[-1])
+    starts = points.expand(*batch, -1).reshape(-1, d)
+    size = max(1, _CHUNK_ENTRIES // (d * d))
+    pieces = [
+        evaluate(operators, rows[i : i + size], starts[i : i + size])
+        for i in range(0, starts.shape[0], size)
+    ]
+    return torch.cat(pieces).reshape(*batch, d)
+
+
+TRANSPORT_METHODS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "action": _transport_by_action,
+    "dense": _transport_densely,
+}
