@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+
+from transop.errors import UserError
+from transop.plotting import image_grid, save_figure
+from transop.plotting.grids import compose_grid
+
+
+def test_every_image_stands_at_its_place_on_the_canvas():
+    images = np.random.default_rng(0).random((2, 3, 3, 5, 4)).astype(np.float32)
+    canvas = compose_grid(images, gap=2)
+    assert canvas.shape == (2 * 5 + 2, 3 * 4 + 2 * 2, 3)
+    np.testing.assert_array_equal(canvas[7:12, 12:16], images[1, 2].transpose(1, 2, 0))
+    assert (canvas[5:7] == 1).all()
+
+
+def test_grey_images_become_grey_and_values_are_clipped():
+    canvas = compose_grid(np.full((1, 1, 1, 2, 2), 7.0, np.float32), gap=1)
+    np.testing.assert_array_equal(canvas, np.ones((2, 2, 3)))
+
+
+def test_labels_and_boxes_are_drawn():
+    figure = image_grid(
+        np.zeros((2, 3, 1, 8, 8), np.float32),
+        title="paths",
+        row_labels=["a", "b"],
+        column_labels=["0", "1", "2"],
+        boxed=[(0, 1)],
+    )
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "1", "2"]
+    assert len(axes.patches) == 1
+
+
+def test_a_wrong_number_of_labels_is_refused():
+    with pytest.raises(UserError, match="row_labels has 1 entries for 2"):
+        image_grid(np.zeros((2, 3, 1, 8, 8), np.float32), row_labels=["a"])
+
+
+def test_two_channels_are_refused():
+    with pytest.raises(UserError, match="1 or 3 channels, got 2"):
+        image_grid(np.zeros((1, 1, 2, 8, 8), np.float32))
+
+
+def test_a_saved_figure_is_the_same_file_every_time(tmp_path):
+    for name in ("first", "second"):
+        figure = image_grid(np.zeros((1, 2, 1, 8, 8), np.float32), title="strip")
+        save_figure(figure, tmp_path / f"a.b-{name}")
+    for suffix in ("png", "svg"):
+        first = (tmp_path / f"a.b-first.{suffix}").read_bytes()
+        assert first == (tmp_path / f"a.b-second.{suffix}").read_bytes()
