@@ -1,0 +1,21 @@
+"""Measure what a model does to images: reconstruction, identity along paths, kept labels."""
+
+from transop.evaluation.extrapolation import (
+    ExtrapolationResult,
+    measure_extrapolation,
+    same_class_pairs,
+)
+from transop.evaluation.identity import KeptIdentity, measure_kept_identity
+from transop.evaluation.protocol import PathModel
+from transop.evaluation.reconstruction import classifier_accuracy, reconstruction_error
+
+__all__ = [
+    "ExtrapolationResult",
+    "KeptIdentity",
+    "PathModel",
+    "classifier_accuracy",
+    "measure_extrapolation",
+    "measure_kept_identity",
+    "reconstruction_error",
+    "same_class_pairs",
+]

@@ -1,0 +1,74 @@
+import numpy as np
+import torch
+
+from transop.evaluation import measure_extrapolation, measure_kept_identity, same_class_pairs
+
+
+class Line:
+    """Images are their own latents; paths stop at a given share of the way."""
+
+    def __init__(self, reach):
+        self.reach = reach
+
+    def encode(self, images):
+        return images.flatten(1)
+
+    def decode(self, latents):
+        return latents.view(-1, 1, 1, 2)
+
+    def latent_path(self, z0, z1, times):
+        bend = 0.5 * times * (times - 1)
+        step = self.reach * times[None, :, None] * (z1 - z0)[:, None]
+        return z0[:, None] + step - bend[None, :, None] * torch.tensor([1.0, 0.0])
+
+
+def right_of_three(images):
+    x = images.flatten(1)[:, 0]
+    return torch.stack([3 - x, x - 3], dim=1)
+
+
+def test_accuracy_falls_where_the_path_leaves_the_class_and_the_control_goes_straight():
+    first, second = torch.zeros(4, 1, 1, 2), torch.zeros(4, 1, 1, 2)
+    second[..., 0] = 2.0
+    result = measure_extrapolation(
+        Line(1.0), right_of_three, first, second, torch.zeros(4, dtype=torch.long), times=[1, 2, 3]
+    )
+    assert result.accuracy() == [1.0, 1.0, 1.0]  # 0 + 2 t - t (t - 1) / 2 reaches 2, 3-, 3
+    assert result.control_accuracy() == [1.0, 0.0, 0.0]
+    torch.testing.assert_close(result.residual, torch.zeros(4))
+
+
+def test_residual_is_what_the_path_leaves_out():
+    first, second = torch.zeros(1, 1, 1, 2), torch.ones(1, 1, 1, 2)
+    result = measure_extrapolation(
+        Line(0.9), right_of_three, first, second, torch.zeros(1, dtype=torch.long), times=[1]
+    )
+    torch.testing.assert_close(result.residual, torch.tensor([0.1]))
+
+
+def test_pairs_share_a_class_and_are_never_an_image_with_itself():
+    labels = np.array([0, 0, 1, 1, 1, 2])
+    first, second = same_class_pairs(labels, 50, torch.Generator().manual_seed(0))
+    assert len(first) == 100  # the class of one image gives no pair
+    assert (labels[first] == labels[second]).all()
+    assert (first != second).all()
+
+
+def test_tiny_scales_keep_every_label_and_move_little():
+    rotation = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]])
+    points = torch.tensor([[1.0, 1.0], [-1.0, 2.0], [2.0, -3.0]])
+
+    def side(z):
+        return torch.stack([z[:, 0], -z[:, 0]], dim=1)
+
+    generator = torch.Generator().manual_seed(0)
+    still = measure_kept_identity(
+        rotation, points, torch.full((3, 1), 1e-6), side, generator=generator
+    )
+    wild = measure_kept_identity(
+        rotation, points.repeat(100, 1), torch.full((300, 1), 10.0), side, generator=generator
+    )
+    assert still.kept == 1.0
+    assert still.relative_move < 1e-4
+    assert wild.kept < 0.9
+    assert wild.relative_move > 0.5
