@@ -38,7 +38,7 @@ def measure_kept_identity(
         generator: source of randomness.
     """
     kept = moved = 0.0
-    for z, scale in zip(latents.split(CHUNK), scales.split(CHUNK), strict=True):
+    for z, scale in zip(torch.split(latents, CHUNK), torch.split(scales, CHUNK), strict=True):
         there = transport(operators, sample_laplace(scale, generator=generator), z)
         same = classify_latents(there).argmax(1) == classify_latents(z).argmax(1)
         kept += same.sum().item()
