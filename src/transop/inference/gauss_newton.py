@@ -1,0 +1,80 @@
+"""The default solver: picks the back end of proximal Gauss-Newton that suits the device."""
+
+from functools import lru_cache
+from importlib import import_module
+from types import ModuleType
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transop.errors import UserError
+from transop.inference.gauss_newton_torch import solve_batched
+from transop.inference.problem import Problem
+from transop.inference.result import InferenceResult
+
+Backend = Literal["auto", "compiled", "torch"]
+
+
+def solve_gauss_newton(
+    problem: Problem,
+    initial: Float[Tensor, "b m"],
+    *,
+    max_iterations: int = 100,
+    tolerance: float = 1e-6,
+    backend: Backend = "auto",
+) -> InferenceResult:
+    """Minimise [OBJECTIVE] by proximal Gauss-Newton.
+
+    Args:
+        problem: the pairs.
+        initial: where the coefficients start.
+        max_iterations: linearisations per pair.
+        tolerance: a pair is done when its model promises to lower the objective by less than
+            this share.
+        backend: ``"compiled"`` runs pairs in parallel on the CPU, ``"torch"`` runs them as one
+            batch on any device, ``"auto"`` takes the first where it can.
+    """
+    if backend not in ("auto", "compiled", "torch"):
+        raise UserError(f"backend={backend!r} is unknown; choose 'auto', 'compiled' or 'torch'")
+    kernel = _compiled_kernel() if problem.z0.device.type == "cpu" else None
+    if backend == "compiled" and kernel is None:
+        raise UserError(
+            f"backend='compiled' runs on the CPU with numba only, and the data are on "
+            f"{problem.z0.device}; use backend='torch'"
+        )
+    if backend == "torch" or kernel is None:
+        return solve_batched(problem, initial, max_iterations=max_iterations, tolerance=tolerance)
+    return _solve_compiled(kernel, problem, initial, max_iterations, tolerance)
+
+
+@lru_cache(maxsize=1)
+def _compiled_kernel() -> ModuleType | None:
+    try:
+        return import_module("transop.inference.gauss_newton_numba")
+    except ImportError:
+        return None
+
+
+def _solve_compiled(
+    kernel: ModuleType,
+    problem: Problem,
+    initial: Tensor,
+    max_iterations: int,
+    tolerance: float,
+) -> InferenceResult:
+    arrays = (problem.operators, problem.z0, problem.z1, problem.weights, initial)
+    coefficients, objective, residual, converged, iterations = kernel.solve(
+        *(tensor.detach().contiguous().numpy() for tensor in arrays),
+        max_iterations,
+        tolerance,
+        torch.get_num_threads(),
+    )
+    return InferenceResult(
+        coefficients=torch.as_tensor(coefficients, dtype=initial.dtype),
+        objective=torch.as_tensor(objective, dtype=initial.dtype),
+        residual=torch.as_tensor(residual, dtype=initial.dtype),
+        converged=torch.as_tensor(converged, dtype=torch.bool),
+        iterations=torch.as_tensor(iterations, dtype=torch.int64),
+    )

@@ -1,0 +1,141 @@
+"""Proximal Gauss-Newton for all pairs at once, in plain torch: the back end for any device."""
+
+from dataclasses import dataclass, fields
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from transop.inference.lasso import minimise_lasso
+from transop.inference.problem import Problem, relative_miss, solve_in_chunks
+from transop.inference.result import InferenceResult
+from transop.operators.derivatives import transport_jacobian
+from transop.operators.series import bound_norm, build_generator
+
+# No step may change a pair's generator by more than this: a quadratic model is blind beyond.
+_LONGEST_STEP = 3.0
+
+_FIRST_DAMPING = 1e-3
+_SMALLEST_DAMPING = 1e-6
+_LARGEST_DAMPING = 1e8
+
+# A step damped more than this is short because of the damping, not because it has arrived.
+_HONEST_DAMPING = 1.0
+
+
+@dataclass
+class _State:
+    """Everything known about each pair at its current coefficients."""
+
+    coefficients: Float[Tensor, "b m"]
+    missed: Float[Tensor, "b d"]
+    jacobian: Float[Tensor, "b m d"]
+    objective: Float[Tensor, " b"]
+    damping: Float[Tensor, " b"]
+
+    def select(self, chosen: Int[Tensor, " k"]) -> "_State":
+        return _State(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def store(self, chosen: Int[Tensor, " k"], other: "_State") -> None:
+        for field in fields(self):
+            getattr(self, field.name)[chosen] = getattr(other, field.name)
+
+
+@torch.no_grad()
+def solve_batched(
+    problem: Problem,
+    initial: Float[Tensor, "b m"],
+    *,
+    max_iterations: int,
+    tolerance: float,
+) -> InferenceResult:
+    """Minimise [OBJECTIVE] over the coefficients of every pair by damped Gauss-Newton steps.
+
+    Around the current coefficients the transport is replaced by its linearisation [JACOBIAN];
+    the l1 problem this leaves is solved by coordinate descent; Levenberg-Marquardt damping
+    makes every accepted step a descent. A pair is done when its model promises a decrease below
+    ``tolerance`` times its objective; finished pairs leave the batch.
+    """
+    m, d, _ = problem.operators.shape
+    return solve_in_chunks(
+        lambda part, start: _solve(part, start, max_iterations, tolerance),
+        problem,
+        initial,
+        entries_per_pair=3 * d * d + 6 * m * d + 4 * m * m,
+        entries=2**24,
+    )
+
+
+def _solve(
+    problem: Problem, initial: Tensor, max_iterations: int, tolerance: float
+) -> InferenceResult:
+    state = _linearise(
+        problem, initial.clone(), initial.new_full((problem.n_pairs,), _FIRST_DAMPING)
+    )
+    iterations = torch.zeros(problem.n_pairs, dtype=torch.int64, device=initial.device)
+    converged = torch.zeros(problem.n_pairs, dtype=torch.bool, device=initial.device)
+    active = torch.arange(problem.n_pairs, device=initial.device)
+    for _ in range(max_iterations):
+        if active.numel() == 0:
+            break
+        iterations[active] += 1
+        part, arrived, stuck = _advance(problem.select(active), state.select(active), tolerance)
+        state.store(active, part)
+        converged[active] = arrived
+        active = active[~(arrived | stuck)]
+    return InferenceResult(
+        coefficients=state.coefficients,
+        objective=state.objective,
+        residual=relative_miss(state.missed, problem.z1),
+        converged=converged,
+        iterations=iterations,
+    )
+
+
+def _linearise(problem: Problem, coefficients: Tensor, damping: Tensor) -> _State:
+    moved, jacobian = transport_jacobian(problem.operators, coefficients, problem.z0)
+    missed = problem.z1 - moved
+    return _State(coefficients, missed, jacobian, problem.cost(coefficients, missed), damping)
+
+
+def _advance(
+    problem: Problem, state: _State, tolerance: float
+) -> tuple[_State, Bool[Tensor, " b"], Bool[Tensor, " b"]]:
+    """Try one step for every pair; tell which have arrived and which can get no further."""
+    step, whole = _propose(problem, state)
+    promised = state.objective - problem.cost(
+        state.coefficients + step,
+        state.missed - (step.unsqueeze(1) @ state.jacobian).squeeze(1),
+    )
+    eps = torch.finfo(step.dtype).eps
+    # Below this, decreases are lost in the rounding of the objective and of the miss.
+    noise = 4 * eps * state.objective + 128 * eps**2 * problem.z1.square().sum(-1)
+    negligible = promised <= (tolerance * state.objective).maximum(noise)
+    trial = _linearise(problem, state.coefficients + step, state.damping)
+    gain = (state.objective - trial.objective) / promised
+    better = torch.isfinite(trial.objective) & (trial.objective < state.objective)
+    honest = state.damping <= _HONEST_DAMPING
+    eased = torch.where(gain > 0.5, state.damping / 5, state.damping)
+    eased = torch.where(gain < 0.2, state.damping * 2, eased)
+    damping = torch.where(better, eased, state.damping * 6).clamp_min(_SMALLEST_DAMPING)
+    state.damping, trial.damping = damping, damping
+    state.store(better.nonzero().squeeze(-1), trial.select(better.nonzero().squeeze(-1)))
+    return state, negligible & whole & honest, damping > _LARGEST_DAMPING
+
+
+def _propose(problem: Problem, state: _State) -> tuple[Float[Tensor, "b m"], Bool[Tensor, " b"]]:
+    """Solve the linearised problem; tell where the step did not have to be cut short."""
+    curvature = state.jacobian @ state.jacobian.mT
+    diagonal = curvature.diagonal(dim1=-2, dim2=-1)
+    tiny = torch.finfo(curvature.dtype).tiny ** 0.5
+    ridge = (state.damping * diagonal.mean(-1)).clamp_min(tiny)
+    diagonal += ridge.unsqueeze(-1)
+    centre = (curvature @ state.coefficients.unsqueeze(-1)).squeeze(-1)
+    pull = centre + (state.jacobian @ state.missed.unsqueeze(-1)).squeeze(-1)
+    target = minimise_lasso(curvature, pull, problem.weights, state.coefficients)
+    step = target - state.coefficients
+    length = bound_norm(build_generator(problem.operators, step))
+    share = (_LONGEST_STEP / length.clamp_min(_LONGEST_STEP)).unsqueeze(-1)
+    # An overflowing model proposes nonsense; standing still lets the damping grow instead.
+    usable = torch.isfinite(length).unsqueeze(-1)
+    return torch.where(usable, step * share, torch.zeros_like(step)), length <= _LONGEST_STEP

@@ -1,0 +1,168 @@
+"""The one door to all solvers: checks, starting points, restarts, and guarantees."""
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transop.errors import UserError
+from transop.inference.objective import SparsityWeight, expand_weight
+from transop.inference.problem import Problem
+from transop.inference.result import ConvergenceWarning, InferenceResult
+from transop.operators.checking import TensorError, require_dictionary, require_finite
+
+# The paper draws c_0 from a Gaussian of variance 4e-4.
+_PAPER_SPREAD = 0.02
+
+# A start that is this many times worse than standing still is not worth starting from.
+_HOPELESS = 1e3
+
+# Operators smaller than this all together move nothing that could be seen.
+_SMALLEST_DICTIONARY = 1e-12
+
+
+def infer(
+    solvers: Mapping[str, Callable[..., InferenceResult]],
+    operators: Float[Tensor, "m d d"],
+    z0: Float[Tensor, "b d"],
+    z1: Float[Tensor, "b d"],
+    *,
+    sparsity_weight: SparsityWeight,
+    solver: str,
+    restarts: int,
+    initial: Float[Tensor, "b m"] | None,
+    generator: torch.Generator | None,
+    options: dict[str, Any],
+) -> InferenceResult:
+    """Check everything, run the chosen solver from every start and keep the best per pair."""
+    solve = _choose_solver(solvers, solver, options)
+    _check(operators, z0, z1, restarts, initial)
+    zeros = z0.new_zeros(z0.shape[0], operators.shape[0])
+    problem = Problem(
+        operators.detach(), z0.detach(), z1.detach(), expand_weight(sparsity_weight, zeros)
+    )
+    generator = torch.Generator().manual_seed(0) if generator is None else generator
+    best: InferenceResult | None = None
+    for attempt in range(restarts):
+        start = zeros if initial is None else initial.detach()
+        if attempt > 0 or (initial is None and solver != "gauss-newton"):
+            start = _draw_start(problem, attempt, generator)
+        if start is not zeros:
+            start = _abandon_hopeless(problem, start)
+        found = solve(problem, start, **options)
+        best = found if best is None else _keep_better(best, found)
+    assert best is not None
+    best = _never_worse_than_standing_still(problem, best)
+    _warn_unconverged(best, solver)
+    return best
+
+
+def _choose_solver(
+    solvers: Mapping[str, Callable[..., InferenceResult]], name: str, options: dict[str, Any]
+) -> Callable[..., InferenceResult]:
+    if name not in solvers:
+        raise UserError(f"solver={name!r} is unknown; choose from {sorted(solvers)}")
+    known = list(inspect.signature(solvers[name]).parameters)[2:]
+    for option in options:
+        if option not in known:
+            raise UserError(f"solver {name!r} has no option {option!r}; it takes {known}")
+    for option in ("max_iterations", "tolerance"):
+        if option in options and not options[option] > 0:
+            raise UserError(f"{option}={options[option]} must be positive")
+    return solvers[name]
+
+
+def _check(
+    operators: Tensor, z0: Tensor, z1: Tensor, restarts: int, initial: Tensor | None
+) -> None:
+    if restarts < 1:
+        raise UserError(f"restarts={restarts} must be at least 1")
+    if z0.ndim != 2 or z0.shape != z1.shape:
+        raise TensorError(
+            f"z0 has shape {tuple(z0.shape)} and z1 {tuple(z1.shape)}; pass two tensors of one "
+            "shape (pairs, dimensions), for a single pair z0[None]"
+        )
+    given = {} if initial is None else {"initial": initial}
+    require_finite(operators=operators, z0=z0, z1=z1, **given)
+    stand_in = z0.new_empty(z0.shape[0], operators.shape[0])
+    require_dictionary(operators, stand_in, z0=z0, z1=z1)
+    if z0.dtype not in (torch.float32, torch.float64):
+        raise TensorError(f"z0 is {z0.dtype}; inference needs float32 or float64, use .float()")
+    if initial is not None and (
+        initial.shape != stand_in.shape or initial.dtype != z0.dtype or initial.device != z0.device
+    ):
+        raise TensorError(
+            f"initial is {initial.dtype} of shape {tuple(initial.shape)} on {initial.device}; "
+            f"pass {z0.dtype} of shape {tuple(stand_in.shape)} on {z0.device}"
+        )
+
+
+def _draw_start(problem: Problem, attempt: int, generator: torch.Generator) -> Tensor:
+    """Draw the first start close to zero as in the paper, later ones wherever paths may lead."""
+    shape = (problem.n_pairs, problem.operators.shape[0])
+    draw = torch.randn(
+        shape, generator=generator, device=generator.device, dtype=problem.z0.dtype
+    ).to(problem.z0.device)
+    if attempt == 0:
+        return draw * _PAPER_SPREAD
+    # The generator of such a start has Frobenius norm about 1, whatever the operators' size.
+    size = float(torch.linalg.vector_norm(problem.operators))
+    return draw / max(size, _SMALLEST_DICTIONARY)
+
+
+def _abandon_hopeless(problem: Problem, start: Tensor) -> Tensor:
+    still = (problem.z1 - problem.z0).square().sum(-1) / 2
+    tiny = torch.finfo(start.dtype).eps * problem.z1.square().sum(-1)
+    hopeful = problem.objective(start) <= _HOPELESS * (still + tiny)
+    return torch.where(hopeful.unsqueeze(-1), start, torch.zeros_like(start))
+
+
+def _keep_better(one: InferenceResult, other: InferenceResult) -> InferenceResult:
+    """Choose per pair; a finite objective always beats one that is not."""
+    better = (other.objective < one.objective) | ~torch.isfinite(one.objective)
+    return _merge(better, other, one)
+
+
+def _merge(where: Tensor, chosen: InferenceResult, otherwise: InferenceResult) -> InferenceResult:
+    return InferenceResult(
+        coefficients=torch.where(where.unsqueeze(-1), chosen.coefficients, otherwise.coefficients),
+        objective=torch.where(where, chosen.objective, otherwise.objective),
+        residual=torch.where(where, chosen.residual, otherwise.residual),
+        converged=torch.where(where, chosen.converged, otherwise.converged),
+        iterations=torch.where(where, chosen.iterations, otherwise.iterations),
+    )
+
+
+def _never_worse_than_standing_still(problem: Problem, found: InferenceResult) -> InferenceResult:
+    """Replace what is not finite, or worse than zero coefficients, by zero coefficients."""
+    missed = problem.z1 - problem.z0
+    still = missed.square().sum(-1) / 2
+    # A comparison with NaN is false, so a broken objective counts as bad too.
+    good = (found.objective <= still) & torch.isfinite(found.coefficients).all(-1)
+    if bool(good.all()):
+        return found
+    tiny = torch.finfo(still.dtype).tiny
+    lengths = torch.linalg.vector_norm(problem.z1, dim=-1).clamp_min(tiny)
+    standing = InferenceResult(
+        coefficients=torch.zeros_like(found.coefficients),
+        objective=still,
+        residual=torch.linalg.vector_norm(missed, dim=-1) / lengths,
+        converged=torch.zeros_like(found.converged),
+        iterations=found.iterations,
+    )
+    return _merge(good, found, standing)
+
+
+def _warn_unconverged(found: InferenceResult, solver: str) -> None:
+    n_failed = int((~found.converged).sum())
+    if n_failed:
+        warnings.warn(
+            f"{n_failed} of {found.converged.numel()} pairs did not converge with solver "
+            f"{solver!r}; see result.converged, or raise max_iterations or sparsity_weight",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

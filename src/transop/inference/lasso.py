@@ -1,0 +1,98 @@
+"""The small l1 problem inside a Gauss-Newton step, for many pairs at once."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def soft_threshold(
+    values: Float[Tensor, "*shape"], threshold: Float[Tensor, "*#shape"]
+) -> Float[Tensor, "*shape"]:
+    """Shrink values towards zero by a threshold, and to zero below it.
+
+    [SOFTTHRESHOLD]  sign(c) max(|c| - lambda, 0)
+    """
+    return values - torch.clamp(values, -threshold, threshold)
+
+
+def minimise_lasso(
+    curvature: Float[Tensor, "b m m"],
+    pull: Float[Tensor, "b m"],
+    weights: Float[Tensor, "b m"],
+    start: Float[Tensor, "b m"],
+    *,
+    max_rounds: int = 12,
+    tolerance: float = 1e-6,
+) -> Float[Tensor, "b m"]:
+    """Minimise 1/2 x^T H x - p^T x + sum_m w_m |x_m| per pair.
+
+    Every round is a sweep of coordinate descent, which finds out who is zero and who has which
+    sign, and a jump towards the exact minimum with those signs. Neither can raise the cost.
+
+    Args:
+        curvature: H, positive definite.
+        pull: p.
+        weights: w, not negative.
+        start: where x begins; a good guess saves rounds.
+        max_rounds: of sweep and jump.
+        tolerance: the last round is the first that moves no pair by more than this share of
+            how far all rounds have moved it, squared and measured by H.
+    """
+    # Pairs go last, so that one coordinate of all pairs is one contiguous row.
+    rows = curvature.permute(1, 2, 0).contiguous()
+    limits = weights.mT.contiguous()
+    x = start
+    moved = torch.zeros_like(pull[:, :1])
+    for _ in range(max_rounds):
+        slack = pull - _multiply(curvature, x)
+        swept = _sweep(rows, limits, x, slack)
+        new = _jump(curvature, pull, weights, swept)
+        move = ((new - x) * _multiply(curvature, new - x)).sum(-1, keepdim=True)
+        x, moved = new, moved + move
+        if not bool((move > tolerance * moved).any()):
+            break
+    return x
+
+
+def _multiply(matrix: Tensor, vector: Tensor) -> Tensor:
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def _sweep(rows: Tensor, limits: Tensor, start: Tensor, slack: Tensor) -> Tensor:
+    """Minimise exactly over one coordinate after the other, once."""
+    # clone() and not contiguous(): for a single pair the latter would be the caller's own memory.
+    x = start.mT.clone(memory_format=torch.contiguous_format)
+    slack = slack.mT.clone(memory_format=torch.contiguous_format)
+    for i in range(x.shape[0]):
+        stiffness = rows[i, i]
+        aim = torch.addcmul(slack[i], stiffness, x[i])
+        step = soft_threshold(aim, limits[i]) / stiffness - x[i]
+        x[i] += step
+        slack.addcmul_(rows[i], step, value=-1)
+    return x.mT
+
+
+def _jump(curvature: Tensor, pull: Tensor, weights: Tensor, x: Tensor) -> Tensor:
+    """Move towards the minimum over the non-zero coordinates, until a first one becomes zero."""
+    used = (x != 0).to(x.dtype)
+    system = curvature * used.unsqueeze(-1) * used.unsqueeze(-2)
+    system.diagonal(dim1=-2, dim2=-1).add_(1 - used)
+    aim = (pull - weights * x.sign()) * used
+    factor, failed = torch.linalg.cholesky_ex(system)
+    minimum = torch.cholesky_solve(aim.unsqueeze(-1), factor).squeeze(-1)
+    usable = torch.isfinite(minimum).all(-1, keepdim=True) & (failed == 0).unsqueeze(-1)
+    step = torch.where(usable, minimum - x, torch.zeros_like(x))
+    # A coordinate that changes sign is met with zero at this share of the way.
+    shares = torch.where(x * (x + step) < 0, -x / step, torch.ones_like(x))
+    share = shares.amin(-1, keepdim=True) if x.shape[-1] else 1.0
+    landed = torch.where((shares == share) & (shares < 1), 0.0, x + share * step)
+    return torch.where(_cost_change(curvature, pull, weights, x, landed) < 0, landed, x)
+
+
+def _cost_change(
+    curvature: Tensor, pull: Tensor, weights: Tensor, x: Tensor, new: Tensor
+) -> Tensor:
+    """Compare two points by difference, so that equal parts cannot drown what differs."""
+    step = new - x
+    smooth = (step * (_multiply(curvature, x + step / 2) - pull)).sum(-1, keepdim=True)
+    return smooth + (weights * (new.abs() - x.abs())).sum(-1, keepdim=True)

@@ -1,0 +1,103 @@
+"""A batch of pairs whose coefficients are sought, and what all solvers do with one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from transop.inference.result import InferenceResult
+from transop.operators.series import bound_norm, build_generator
+from transop.operators.transport import transport
+
+# A generator longer than this is where no sensible path ends: it counts as infinitely bad
+# instead of being exponentiated in hundreds of steps.
+_LONGEST_GENERATOR = 200.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Pairs, the dictionary that should connect them, and what each coefficient costs."""
+
+    operators: Float[Tensor, "m d d"]
+    z0: Float[Tensor, "b d"]
+    z1: Float[Tensor, "b d"]
+    weights: Float[Tensor, "b m"]
+
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs there are."""
+        return self.z0.shape[0]
+
+    def select(self, chosen: Int[Tensor, " k"] | slice) -> "Problem":
+        """Keep some of the pairs."""
+        return Problem(self.operators, self.z0[chosen], self.z1[chosen], self.weights[chosen])
+
+    def miss(self, coefficients: Float[Tensor, "b m"]) -> Float[Tensor, "b d"]:
+        """Compute z1 - z1_hat; infinite where the coefficients are beyond all sense."""
+        norm = bound_norm(build_generator(self.operators, coefficients))
+        sane = (norm <= _LONGEST_GENERATOR).unsqueeze(-1)
+        # where() and not a product: infinite coefficients times zero would be NaN.
+        tamed = torch.where(sane, coefficients, torch.zeros_like(coefficients))
+        missed = self.z1 - transport(self.operators, tamed, self.z0)
+        return torch.where(sane, missed, torch.full_like(missed, torch.inf))
+
+    def objective(self, coefficients: Float[Tensor, "b m"]) -> Float[Tensor, " b"]:
+        """Evaluate [OBJECTIVE] per pair; infinite where the coefficients are beyond all sense."""
+        return self.cost(coefficients, self.miss(coefficients))
+
+    def cost(
+        self, coefficients: Float[Tensor, "b m"], missed: Float[Tensor, "b d"]
+    ) -> Float[Tensor, " b"]:
+        """Add up [OBJECTIVE] per pair from what the path misses."""
+        return missed.square().sum(-1) / 2 + (self.weights * coefficients.abs()).sum(-1)
+
+
+def assess(
+    problem: Problem,
+    coefficients: Float[Tensor, "b m"],
+    converged: Bool[Tensor, " b"],
+    iterations: Int[Tensor, " b"],
+) -> InferenceResult:
+    """Measure where the coefficients lead and wrap everything up."""
+    missed = problem.miss(coefficients)
+    return InferenceResult(
+        coefficients=coefficients,
+        objective=problem.cost(coefficients, missed),
+        residual=relative_miss(missed, problem.z1),
+        converged=converged,
+        iterations=iterations,
+    )
+
+
+def relative_miss(missed: Float[Tensor, "b d"], z1: Float[Tensor, "b d"]) -> Float[Tensor, " b"]:
+    """Divide what a path misses by the length of its target."""
+    tiny = torch.finfo(z1.dtype).tiny
+    return torch.div(
+        torch.linalg.vector_norm(missed, dim=-1),
+        torch.linalg.vector_norm(z1, dim=-1).clamp_min(tiny),
+    )
+
+
+def solve_in_chunks(
+    solve: Callable[[Problem, Tensor], InferenceResult],
+    problem: Problem,
+    initial: Float[Tensor, "b m"],
+    *,
+    entries_per_pair: int,
+    entries: int = 2**25,
+) -> InferenceResult:
+    """Solve a few pairs at a time, so that working memory does not grow with the batch."""
+    size = max(1, entries // max(1, entries_per_pair))
+    if problem.n_pairs <= size:
+        return solve(problem, initial)
+    parts = [slice(start, start + size) for start in range(0, problem.n_pairs, size)]
+    results = [solve(problem.select(part), initial[part]) for part in parts]
+    return InferenceResult(
+        coefficients=torch.cat([result.coefficients for result in results]),
+        objective=torch.cat([result.objective for result in results]),
+        residual=torch.cat([result.residual for result in results]),
+        converged=torch.cat([result.converged for result in results]),
+        iterations=torch.cat([result.iterations for result in results]),
+    )

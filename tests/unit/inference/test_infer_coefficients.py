@@ -1,0 +1,244 @@
+"""The door to all solvers: arguments, guarantees, restarts, seeds."""
+
+import warnings
+
+import pytest
+import torch
+
+from transop.errors import UserError
+from transop.inference import SOLVERS, ConvergenceWarning, infer_coefficients, objective
+from transop.operators import transport
+
+
+def make_pairs(n_pairs=12, *, dimension=4, n_operators=3, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    operators = torch.randn(n_operators, dimension, dimension, generator=generator, dtype=dtype)
+    operators /= torch.linalg.vector_norm(operators, dim=(1, 2), keepdim=True)
+    coefficients = 0.6 * torch.randn(n_pairs, n_operators, generator=generator, dtype=dtype)
+    z0 = torch.randn(n_pairs, dimension, generator=generator, dtype=dtype)
+    noise = torch.randn(n_pairs, dimension, generator=generator, dtype=dtype)
+    return operators, z0, transport(operators, coefficients, z0) + 0.05 * noise
+
+
+every_solver = pytest.mark.parametrize("solver", sorted(SOLVERS))
+
+
+@every_solver
+def test_the_reported_objective_and_residual_are_those_of_the_coefficients(solver):
+    operators, z0, z1 = make_pairs()
+    found = infer_coefficients(operators, z0, z1, sparsity_weight=0.02, solver=solver)
+    torch.testing.assert_close(
+        found.objective, objective(operators, found.coefficients, z0, z1, 0.02)
+    )
+    missed = z1 - transport(operators, found.coefficients, z0)
+    torch.testing.assert_close(found.residual, missed.norm(dim=-1) / z1.norm(dim=-1))
+
+
+@every_solver
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_results_have_the_type_given_and_no_gradient(solver, dtype):
+    operators, z0, z1 = make_pairs(3, dtype=dtype)
+    operators.requires_grad_()
+    found = infer_coefficients(operators, z0, z1, sparsity_weight=0.05, solver=solver)
+    assert found.coefficients.dtype == found.objective.dtype == found.residual.dtype == dtype
+    assert found.converged.dtype == torch.bool
+    assert found.iterations.dtype == torch.int64
+    assert not found.coefficients.requires_grad
+
+
+@every_solver
+@pytest.mark.parametrize("n_pairs", [0, 1])
+def test_batches_of_none_and_one_keep_their_shape(solver, n_pairs):
+    operators, z0, z1 = make_pairs(n_pairs)
+    found = infer_coefficients(operators, z0, z1, sparsity_weight=0.05, solver=solver)
+    assert found.coefficients.shape == (n_pairs, 3)
+    assert found.objective.shape == found.converged.shape == found.iterations.shape == (n_pairs,)
+
+
+@every_solver
+def test_one_pair_alone_gives_what_it_gives_in_company(solver):
+    operators, z0, z1 = make_pairs(6)
+    start = torch.zeros(6, 3, dtype=z0.dtype)
+    options = {"sparsity_weight": 0.05, "solver": solver}
+    together = infer_coefficients(operators, z0, z1, initial=start, **options)
+    alone = infer_coefficients(operators, z0[2:3], z1[2:3], initial=start[2:3], **options)
+    torch.testing.assert_close(alone.coefficients[0], together.coefficients[2])
+    assert alone.iterations[0] == together.iterations[2]
+
+
+@every_solver
+def test_dead_operators_and_an_empty_dictionary_get_no_coefficients(solver):
+    operators, z0, z1 = make_pairs()
+    operators[1] = 0
+    found = infer_coefficients(operators, z0, z1, sparsity_weight=0.05, solver=solver)
+    # Plain subgradient steps shrink a useless coefficient but never make it exactly zero.
+    assert float(found.coefficients[:, 1].abs().max()) < 0.05
+    nothing = infer_coefficients(operators[:0], z0, z1, sparsity_weight=0.05, solver=solver)
+    assert nothing.coefficients.shape == (12, 0)
+    torch.testing.assert_close(nothing.objective, (z1 - z0).square().sum(-1) / 2)
+
+
+@every_solver
+@pytest.mark.filterwarnings("ignore::transop.inference.ConvergenceWarning")
+def test_nothing_is_ever_worse_than_standing_still_or_not_finite(solver):
+    operators, z0, z1 = make_pairs(8, dtype=torch.float32)
+    for scale in (1e-4, 30.0, 1e3):
+        found = infer_coefficients(
+            operators * scale, z0, -5 * z1, sparsity_weight=1e-3, solver=solver, max_iterations=30
+        )
+        assert bool(torch.isfinite(found.coefficients).all())
+        still = (-5 * z1 - z0).square().sum(-1) / 2
+        assert bool((found.objective <= still).all())
+
+
+@every_solver
+@pytest.mark.filterwarnings("ignore::transop.inference.ConvergenceWarning")
+def test_a_hopeless_warm_start_does_no_harm(solver):
+    operators, z0, z1 = make_pairs(4, dtype=torch.float32)
+    start = torch.full((4, 3), 1e6)
+    found = infer_coefficients(
+        operators, z0, z1, sparsity_weight=0.01, solver=solver, initial=start
+    )
+    assert bool((found.objective <= (z1 - z0).square().sum(-1) / 2).all())
+
+
+def test_a_huge_sparsity_weight_makes_every_coefficient_zero():
+    operators, z0, z1 = make_pairs()
+    found = infer_coefficients(operators, z0, z1, sparsity_weight=1e3)
+    assert not found.coefficients.any()
+    assert bool(found.converged.all())
+
+
+def test_the_weight_may_differ_per_operator_and_per_pair():
+    operators, z0, z1 = make_pairs()
+    scalar = infer_coefficients(operators, z0, z1, sparsity_weight=0.05).coefficients
+    row = torch.full((3,), 0.05, dtype=z0.dtype)
+    torch.testing.assert_close(
+        infer_coefficients(operators, z0, z1, sparsity_weight=row).coefficients, scalar
+    )
+    row[1] = 1e3
+    table = row.repeat(12, 1)
+    table[5] = 0.05
+    found = infer_coefficients(operators, z0, z1, sparsity_weight=table).coefficients
+    torch.testing.assert_close(found[5], scalar[5])
+    others = torch.arange(12) != 5
+    assert not found[others, 1].any()
+
+
+def test_a_warm_start_at_the_solution_is_recognised_at_once():
+    operators, z0, z1 = make_pairs()
+    first = infer_coefficients(operators, z0, z1, sparsity_weight=0.02, tolerance=1e-10)
+    again = infer_coefficients(operators, z0, z1, sparsity_weight=0.02, initial=first.coefficients)
+    assert int(again.iterations.max()) <= 1
+    torch.testing.assert_close(again.objective, first.objective)
+
+
+def rugged_pairs():
+    """Pairs half a turn and more apart: a start at zero ends in a poor minimum for some."""
+    turn = torch.zeros(2, 4, 4, dtype=torch.float64)
+    turn[0, 0, 1], turn[0, 1, 0] = -3.0, 3.0
+    turn[1, 2, 3], turn[1, 3, 2] = -7.0, 7.0
+    generator = torch.Generator().manual_seed(3)
+    z0 = torch.randn(40, 4, generator=generator, dtype=torch.float64)
+    c = 2 * torch.rand(40, 2, generator=generator, dtype=torch.float64) - 1
+    return turn + 0.1, z0, transport(turn + 0.1, c, z0)
+
+
+@pytest.mark.filterwarnings("ignore::transop.inference.ConvergenceWarning")
+def test_restarts_never_lose_and_keep_the_best_pair_by_pair():
+    operators, z0, z1 = rugged_pairs()
+    once = infer_coefficients(operators, z0, z1, sparsity_weight=1e-3)
+    often = infer_coefficients(operators, z0, z1, sparsity_weight=1e-3, restarts=6)
+    assert bool((often.objective <= once.objective).all())
+    improved = often.objective < 0.9 * once.objective
+    assert bool(improved.any())
+    assert not bool(improved.all())
+
+
+@pytest.mark.filterwarnings("ignore::transop.inference.ConvergenceWarning")
+def test_the_same_seed_gives_the_same_answer_and_another_seed_may_not():
+    operators, z0, z1 = rugged_pairs()
+
+    def run(seed):
+        generator = torch.Generator().manual_seed(seed)
+        return infer_coefficients(
+            operators, z0, z1, sparsity_weight=1e-3, restarts=3, generator=generator
+        ).coefficients
+
+    assert torch.equal(run(1), run(1))
+    assert not torch.equal(run(1), run(2))
+
+
+@every_solver
+def test_the_global_random_state_is_left_alone(solver):
+    operators, z0, z1 = make_pairs(2)
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    infer_coefficients(operators, z0, z1, sparsity_weight=0.05, solver=solver, restarts=2)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@every_solver
+def test_pairs_that_run_out_of_iterations_are_marked_and_warned_about(solver):
+    operators, z0, z1 = make_pairs()
+    with pytest.warns(ConvergenceWarning, match=r"of 12 pairs did not converge"):
+        found = infer_coefficients(
+            operators, z0, z1, sparsity_weight=0.01, solver=solver, max_iterations=1
+        )
+    assert not bool(found.converged.all())
+
+
+def test_a_large_batch_is_solved_in_chunks_with_the_same_answer(monkeypatch):
+    from transop.inference import problem as module
+
+    operators, z0, z1 = make_pairs(20)
+    whole = infer_coefficients(operators, z0, z1, sparsity_weight=0.02, backend="torch")
+    original = module.solve_in_chunks
+
+    def in_small_chunks(solve, problem, initial, *, entries_per_pair, entries=0):
+        return original(solve, problem, initial, entries_per_pair=1, entries=7)
+
+    monkeypatch.setattr("transop.inference.gauss_newton_torch.solve_in_chunks", in_small_chunks)
+    pieces = infer_coefficients(operators, z0, z1, sparsity_weight=0.02, backend="torch")
+    torch.testing.assert_close(pieces.coefficients, whole.coefficients)
+    assert torch.equal(pieces.iterations, whole.iterations)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"solver": "newton"}, "solver='newton' is unknown; choose from"),
+        ({"restarts": 0}, "restarts=0 must be at least 1"),
+        ({"max_iterations": -1}, "max_iterations=-1 must be positive"),
+        ({"tolerance": 0.0}, "tolerance=0.0 must be positive"),
+        ({"step_size": 0.1}, "has no option 'step_size'"),
+        ({"backend": "cuda"}, "backend='cuda' is unknown"),
+        ({"sparsity_weight": -1.0}, "sparsity_weight must be finite and not negative"),
+        ({"sparsity_weight": torch.zeros(5).double()}, r"sparsity_weight has shape \(5,\)"),
+        ({"initial": torch.zeros(2, 3).double()}, r"pass torch.float64 of shape \(12, 3\)"),
+        ({"initial": torch.full((12, 3), torch.nan).double()}, "initial has 36 non-finite"),
+        ({"z0": torch.zeros(4).double()}, r"z0 has shape \(4,\)"),
+        ({"z1": torch.full((12, 4), torch.inf).double()}, "z1 has 48 non-finite entries"),
+        ({"operators": torch.zeros(3, 4, 5).double()}, "operators has shape"),
+        ({"operators": torch.zeros(3, 5, 5).double()}, "z0 has shape"),
+        ({"operators": torch.zeros(3, 4, 4)}, "convert one with"),
+    ],
+)
+def test_mistakes_are_answered_with_the_argument_and_the_remedy(change, message):
+    operators, z0, z1 = make_pairs()
+    arguments = {"operators": operators, "z0": z0, "z1": z1, "sparsity_weight": 0.1} | change
+    with pytest.raises(UserError, match=message):
+        infer_coefficients(**arguments)
+
+
+def test_the_step_sizes_of_first_order_solvers_are_checked():
+    operators, z0, z1 = make_pairs()
+    with pytest.raises(UserError, match=r"decay=1\.5 within"):
+        infer_coefficients(operators, z0, z1, sparsity_weight=0.1, solver="proximal", decay=1.5)
+
+
+def test_converged_results_raise_no_warning():
+    operators, z0, z1 = make_pairs()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        infer_coefficients(operators, z0, z1, sparsity_weight=0.02)
