@@ -15,10 +15,11 @@ from typing import Annotated, Any
 
 import typer
 
+from transop.cli.data import data
 from transop.cli.terminal import Interrupted, Terminal, make_streams_forgiving
 
 # A function becomes a command, a typer.Typer a group of them; --help keeps this order.
-COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {}
+COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {"data": data}
 
 _USER_MISTAKE, _FAILED, _BUG, _INTERRUPTED = 2, 1, 70, 130
 _GLOBAL_FLAGS = {"--quiet", "-q", "--verbose", "-v", "--debug"}

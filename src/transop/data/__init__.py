@@ -1,5 +1,6 @@
 """Data sets: one file per source; each becomes the same small object, an `ImageDataset`."""
 
+from transop.data.cifar10 import load_cifar10
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
 from transop.data.digits import load_digits
 from transop.data.fashion_mnist import load_fashion_mnist
@@ -7,11 +8,14 @@ from transop.data.findings import require_trainable
 from transop.data.load import load_dataset
 from transop.data.mnist import load_mnist
 from transop.data.request import DatasetLoader, DatasetRequest, cache_folder
+from transop.data.svhn import load_svhn
 
 DATASETS: dict[str, DatasetLoader] = {
     "digits": load_digits,
     "mnist": load_mnist,
     "fashion-mnist": load_fashion_mnist,
+    "cifar10": load_cifar10,
+    "svhn": load_svhn,
 }
 
 __all__ = [

@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import IO, cast
 
 _log = logging.getLogger(__name__)
 _BLOCK = 2**20
+_ABANDONED_SECONDS = 24 * 3600
 
 
 class FileProblem(Exception):
@@ -45,7 +47,7 @@ class PublishedFile:
         for candidate in (folder / self.name, folder / f"{self.name}.gz"):
             if candidate.is_file():
                 return candidate
-        raise FileProblem(f"{self.name} is not in {folder}")
+        raise FileProblem(f"{self.name} is missing")
 
     def verify(self, path: Path) -> None:
         """Check the content of a located file.
@@ -66,14 +68,17 @@ class PublishedFile:
 
     def open(self, path: Path) -> IO[bytes]:
         """Open the content of a located file, undoing ``.gz`` if it was added."""
-        if path.name == f"{self.name}.gz":
-            return cast(IO[bytes], gzip.open(path, "rb"))
-        return path.open("rb")
+        return open_bytes(path, decompress=path.name == f"{self.name}.gz")
 
     def read(self, path: Path) -> bytes:
         """Read the whole content of a verified file."""
         with self.open(path) as stream:
             return stream.read(self.size)
+
+
+def open_bytes(path: Path, *, decompress: bool = False) -> IO[bytes]:
+    """Open a file for reading bytes, undoing gzip if asked to."""
+    return cast(IO[bytes], gzip.GzipFile(path)) if decompress else path.open("rb")
 
 
 def _digest(stream: IO[bytes], algorithm: str, limit: int) -> tuple[int, str]:
@@ -108,8 +113,14 @@ def keep(file: PublishedFile, path: Path, folder: Path) -> Path:
 
 @contextlib.contextmanager
 def scratch_folder(parent: Path) -> Iterator[Path]:
-    """Lend an empty folder beside the final place; it is gone afterwards, whatever happens."""
+    """Lend an empty folder beside the final place; it is gone afterwards, whatever happens.
+
+    After a power cut it is not; so folders left behind more than a day ago go first.
+    """
     parent.mkdir(parents=True, exist_ok=True)
+    for left in parent.glob(".unfinished-*"):
+        if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=parent))
     try:
         yield scratch

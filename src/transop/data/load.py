@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from transop.data.archive import load_zip
 from transop.data.arrays import images_from_array, labels_from_array, to_numpy
 from transop.data.conform import check_wishes, conform
 from transop.data.dataset import DatasetMeta, ImageDataset
 from transop.data.findings import with_findings
+from transop.data.folder import load_folder
+from transop.data.idx_folder import is_idx_folder, load_idx_folder
+from transop.data.numpy_files import load_npy, load_npz
 from transop.data.request import DatasetRequest, cache_folder
 from transop.data.splits import random_splits
 from transop.errors import DataError
@@ -59,7 +63,7 @@ def load_dataset(
         path=None if path is None else Path(path),
         image_size=image_size,
         channels=channels,
-        cache_dir=cache_folder() if cache_dir is None else Path(cache_dir),
+        cache_dir=cache_folder() if cache_dir is None else Path(cache_dir).expanduser().resolve(),
         seed=seed,
         offline=offline,
         progress=silent if progress is None else progress,
@@ -88,7 +92,36 @@ def _open_named(source: str | Path, labels: Any, request: DatasetRequest) -> Ima
         if labels is not None:
             raise DataError(f"labels cannot be given for data set {source!r}: it has its own")
         return DATASETS[source](request)
-    raise DataError(_unknown(str(source), tuple(DATASETS)))
+    try:
+        place = Path(source).expanduser()
+        exists = str(source) != "" and place.exists()
+    except (OSError, ValueError, RuntimeError):  # too long a name, a null byte, no such home
+        exists = False
+    if not exists:
+        raise DataError(_unknown(str(source), tuple(DATASETS)))
+    if request.path is not None:
+        raise DataError(f"path={str(request.path)!r} goes with a data set name, not with {place}")
+    return _open_file(place, labels, request)
+
+
+def _open_file(place: Path, labels: Any, request: DatasetRequest) -> ImageDataset:
+    """Read a folder or file by what it is."""
+    if place.suffix.lower() == ".npy":
+        return load_npy(place, labels, request)
+    if place.suffix.lower() == ".npz":
+        return load_npz(place, labels, request)
+    if labels is not None:
+        raise DataError(
+            f"labels cannot be given for {str(place)!r}: its subfolders are the classes"
+        )
+    if place.is_dir():
+        return (load_idx_folder if is_idx_folder(place) else load_folder)(place, request)
+    if place.suffix.lower() == ".zip":
+        return load_zip(place, request)
+    raise DataError(
+        f"{str(place)!r} is of no known kind; pass a folder of images, a .npy, .npz or .zip file "
+        "(pickles are never loaded; unpack other archives first)"
+    )
 
 
 def _unknown(source: str, names: tuple[str, ...]) -> str:

@@ -56,7 +56,7 @@ def cache_folder() -> Path:
     """Name the user's cache: ``TRANSOP_CACHE``, else the platform's cache folder / transop."""
     named = os.environ.get("TRANSOP_CACHE")
     if named:
-        return Path(named).expanduser()
+        return Path(named).expanduser().resolve()
     import pooch  # slow to import, and only its knowledge of platforms is needed
 
     return Path(pooch.os_cache("transop"))

@@ -84,7 +84,7 @@ def obtain(catalogue: Catalogue, request: DatasetRequest) -> Obtained:
     for place in here:
         try:
             paths = _look(catalogue, place, damaged_aside=place is here[0])
-        except (SourceUnavailable, FileProblem) as problem:
+        except (SourceUnavailable, FileProblem, OSError) as problem:
             _note(tried, place.description, str(problem))
         else:
             _note(tried, place.description, "found")

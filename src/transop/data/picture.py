@@ -1,0 +1,140 @@
+"""Decode one image file of any kind into a small square of bytes."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import ExifTags, Image
+
+_ENDINGS = "png jpg jpeg jpe bmp dib gif webp tif tiff ppm pgm pbm pnm tga jp2 avif"
+EXTENSIONS = frozenset(f".{ending}" for ending in _ENDINGS.split(" "))
+# A 60-megapixel photograph is real; a file that unpacks to more is refused before unpacking.
+MOST_PIXELS = 2**26
+_GREY_MODES = frozenset(("1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N", "F"))
+# Only these Pillow decoders run: others (EPS, say) would start external programs.
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "TGA", "JPEG2000", "AVIF", "DIB")
+
+
+class UnreadablePicture(Exception):
+    """A file is no picture, or a damaged or dangerous one; the message says which."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says about its picture before any pixel is decoded."""
+
+    shorter_side: int
+    is_square: bool
+    is_grey: bool
+
+
+def read_header(stream: IO[bytes]) -> Header:
+    """Read size and colour of a picture without decoding it.
+
+    Raises:
+        UnreadablePicture: it is none, or too large.
+    """
+    with _trouble(), _open(stream) as picture:
+        return Header(
+            min(picture.size), picture.width == picture.height, picture.mode in _GREY_MODES
+        )
+
+
+def read_picture(
+    stream: IO[bytes], size: int, channels: int
+) -> UInt8[np.ndarray, "channels size size"]:
+    """Decode a picture, turn it upright, crop its central square and resize it.
+
+    Transparency is laid over white; of an animation the first frame is taken; 16-bit values keep
+    their upper 8 bits; CMYK, palettes and other colour models become RGB.
+
+    Args:
+        stream: the file's bytes.
+        size: wanted height and width.
+        channels: 1 for grey, 3 for colour.
+
+    Returns:
+        The pixels, channels first.
+
+    Raises:
+        UnreadablePicture: it is no picture, a damaged one or too large.
+    """
+    with _trouble(), _open(stream) as opened:
+        opened.draft(None, (2 * size, 2 * size))  # lets JPEG decode at a fraction of its size
+        picture = _flatten(_upright(opened)).convert("L" if channels == 1 else "RGB")
+        side = min(picture.size)
+        left, top = (picture.width - side) // 2, (picture.height - side) // 2
+        box = (left, top, left + side, top + side)
+        if picture.size == (size, size):
+            square = picture
+        else:
+            square = picture.resize((size, size), Image.Resampling.BILINEAR, box=box)
+        pixels = np.asarray(square, dtype=np.uint8)
+    return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
+
+
+@contextlib.contextmanager
+def _trouble() -> Iterator[None]:
+    """Turn whatever a decoder throws at damaged bytes into one kind of error."""
+    try:
+        yield
+    except UnreadablePicture:
+        raise
+    except Exception as error:  # decoders raise OSError, SyntaxError, struct.error, ... at will
+        reason = str(error).split("\n")[0] or type(error).__name__
+        raise UnreadablePicture(reason if len(reason) < 120 else type(error).__name__) from None
+
+
+def _open(stream: IO[bytes]) -> Image.Image:
+    picture = Image.open(stream, formats=_FORMATS)
+    if picture.width * picture.height > MOST_PIXELS:
+        raise UnreadablePicture(
+            f"{picture.width} x {picture.height} pixels are more than {MOST_PIXELS:,}: "
+            "a decompression bomb, or an image to shrink first"
+        )
+    if min(picture.size) < 1:
+        raise UnreadablePicture("it has no pixels")
+    return picture
+
+
+# What undoes each value of the EXIF orientation note.
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def _upright(picture: Image.Image) -> Image.Image:
+    """Undo the rotation a camera noted in the EXIF data; a damaged note is ignored."""
+    orientation = 1
+    with contextlib.suppress(Exception):  # EXIF of damaged files raises almost anything
+        orientation = picture.getexif().get(ExifTags.Base.Orientation, 1)
+    picture.load()
+    return picture.transpose(_TURNS[orientation]) if orientation in _TURNS else picture
+
+
+def _flatten(picture: Image.Image) -> Image.Image:
+    """Bring deep and transparent modes to plain 8-bit ones."""
+    if picture.mode.startswith("I") or picture.mode == "F":
+        return Image.fromarray(_to_bytes(np.asarray(picture), is_float=picture.mode == "F"))
+    if "transparency" in picture.info or picture.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
+        colours = picture.convert("RGBA")
+        white = Image.new("RGBA", colours.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, colours)
+    return picture
+
+
+def _to_bytes(values: np.ndarray, *, is_float: bool) -> UInt8[np.ndarray, "h w"]:
+    """Scale 16-bit integers by 1/257; floats count as 0 to 1 if none is larger, else 0 to 255."""
+    if not np.isfinite(values).all():
+        raise UnreadablePicture("it contains NaN or infinity")
+    top = (1.0 if values.max() <= 1 else 255.0) if is_float else 65535.0
+    return np.rint(np.clip(values / top, 0, 1) * 255).astype(np.uint8)
