@@ -1,8 +1,11 @@
 """Data sets: one file per source; each becomes the same small object, an `ImageDataset`."""
 
+from transop.data.celeba import load_celeba
+from transop.data.celeba_layout import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES
 from transop.data.cifar10 import load_cifar10
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
 from transop.data.digits import load_digits
+from transop.data.faces import generate_faces, load_faces, write_faces
 from transop.data.fashion_mnist import load_fashion_mnist
 from transop.data.findings import require_trainable
 from transop.data.load import load_dataset
@@ -16,16 +19,22 @@ DATASETS: dict[str, DatasetLoader] = {
     "fashion-mnist": load_fashion_mnist,
     "cifar10": load_cifar10,
     "svhn": load_svhn,
+    "celeba": load_celeba,
+    "faces": load_faces,
 }
 
 __all__ = [
+    "CELEBA_ATTRIBUTES",
     "DATASETS",
+    "SIXTEEN_ATTRIBUTES",
     "SPLIT_NAMES",
     "DatasetLoader",
     "DatasetMeta",
     "DatasetRequest",
     "ImageDataset",
     "cache_folder",
+    "generate_faces",
     "load_dataset",
     "require_trainable",
+    "write_faces",
 ]
