@@ -43,7 +43,7 @@ def holds(row: np.ndarray, name: str) -> bool:
 def test_every_factor_changes_the_picture_in_small_steps(factor: Factor) -> None:
     pictures = draw_faces(traverse(factor, 81), 32)
     steps = (pictures[1:] - pictures[:-1]).abs().mean(dim=(1, 2, 3))
-    assert steps.max() > 1e-5  # something moves
+    assert (pictures - pictures[:1]).abs().max() > 0.05  # something moves
     assert steps.max() < 0.015  # and nothing jumps
     assert (pictures[1:] - pictures[:-1]).abs().max() < 0.3
 

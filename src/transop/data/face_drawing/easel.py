@@ -64,8 +64,9 @@ def pose(factors: dict[str, Amount], height: int, width: int) -> Sitter:
     row_width = half_width * (1.0 - taper * depth * depth)
     right, down = jaw_x / row_width, v / HEAD_HEIGHT
     front = torch.sqrt((1.0 - right * right - down * down).clamp_min(1e-4))
-    beyond = right - right.clamp(-1.0, 1.0)  # beside the head u simply goes on
-    u = half_width * (torch.atan2(right, front) - turn + beyond)
+    on_head = right.clamp(-1.0, 1.0)
+    beyond = right - on_head  # beside the head u simply goes on
+    u = half_width * (torch.asin(on_head) - turn + beyond)
     outline = ellipse(jaw_x, v, row_width, HEAD_HEIGHT * torch.ones_like(turn))
     return Sitter(
         factors=factors,

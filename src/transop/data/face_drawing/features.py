@@ -105,7 +105,7 @@ def _mouth_lines(sitter: Sitter) -> tuple[Field, Field, Field, Field]:
     half_width = 0.135 + 0.055 * sitter["smile"] - 0.015 * sitter["mouth_open"]
     across = (sitter.u - 0.035 * sitter["yaw"]) / half_width
     fullness = (1.0 - across * across).clamp_min(0.0)
-    middle = MOUTH_V + smile * (0.032 - 0.078 * across.clamp(-1.2, 1.2) ** 2)
+    middle = MOUTH_V + smile * (0.030 - 0.066 * across.clamp(-1.2, 1.2) ** 2)
     gap = 0.115 * sitter["mouth_open"]
     top = middle - (0.30 * gap) * fullness
     bottom = middle + (0.85 * gap) * fullness

@@ -19,10 +19,10 @@ LAYERS: tuple[tuple[Callable[[Canvas, Sitter], None], Window], ...] = (
     (features.paint_nose, Window(-0.55, 0.55, -0.20, 0.32)),
     (features.paint_eyes, Window(-0.61, 0.61, -0.26, 0.18)),
     (hair.paint_beard, Window(-0.64, 0.64, -0.15, 0.67)),
-    (features.paint_mouth, Window(-0.55, 0.55, 0.02, 0.56)),
-    (hair.paint_moustache, Window(-0.50, 0.50, 0.07, 0.40)),
+    (features.paint_mouth, Window(-0.55, 0.55, 0.02, 0.61)),
+    (hair.paint_moustache, Window(-0.52, 0.52, 0.08, 0.40)),
     (hair.paint_brows, Window(-0.62, 0.62, -0.29, 0.05)),
-    (hair.paint_hair, Window(-0.75, 0.75, -0.71, 0.61)),
+    (hair.paint_hair, Window(-0.75, 0.75, -0.71, 0.52)),
     (accessories.paint_glasses, Window(-0.68, 0.68, -0.28, 0.25)),
     (accessories.paint_hat, Window(-0.77, 0.77, -0.86, 0.20)),
 )

@@ -11,8 +11,8 @@ from transop.data.face_drawing.shapes import bump, coverage, ellipse, glow, soft
 
 def background(sitter: Sitter) -> Float[Tensor, "faces 3 h w"]:
     """Paint a soft backdrop, brighter on the side the light comes from."""
-    level = 0.22 + 0.68 * sitter["background_level"]
-    colour = palette.hue(sitter["background_hue"], 0.28, level)
+    level = 0.20 + 0.60 * sitter["background_level"]
+    colour = palette.hue(sitter["background_hue"], 0.26, level)
     lamp = 0.55 * sitter["light_direction"]
     halo = glow(sitter.x - lamp, sitter.y + 0.35, 1.1, 1.1)
     floor = soft_step(sitter.y, -0.2, 1.3)
