@@ -17,6 +17,8 @@ _PUBLIC_NAMES: dict[str, str] = {
     "InferenceResult": "transop.inference",
     "load_dataset": "transop.data",
     "ImageDataset": "transop.data",
+    "ManifoldAutoencoder": "transop.model",
+    "fit": "transop.training",
 }
 
 __all__ = ["__version__", *_PUBLIC_NAMES]

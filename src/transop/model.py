@@ -1,0 +1,404 @@
+"""ManifoldAutoencoder: what a user holds, saves and loads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from transop.errors import ArtifactError, UserError
+from transop.inference import InferenceResult, infer_coefficients
+from transop.networks import (
+    Autoencoder,
+    CoefficientEncoder,
+    build_autoencoder,
+    build_classifier,
+    prefer_channels_last,
+)
+from transop.operators import TransportOperators, transport, transport_path
+from transop.pretrained import read_pretrained, upload, write_pretrained
+
+logger = logging.getLogger(__name__)
+
+_CHUNK = 250  # images through a network at once: larger chunks leave the cache and are slower
+
+Domain = Literal["image", "latent"]
+
+
+class ManifoldAutoencoder(nn.Module):
+    """An autoencoder whose latent space carries learned transport operators.
+
+    Latent points are in scaled units (raw latents divided by ``latent_scale``) wherever they
+    come in or go out. Images are floats in [0, 1], one (c, h, w) or a batch (b, c, h, w). The
+    methods run the networks in evaluation mode and without gradients unless asked for them.
+
+    Attributes:
+        autoencoder: encoder and decoder, in raw latent units.
+        operators: the dictionary Psi.
+        latent_scale: divides raw latents.
+        sparsity_weight: zeta of [OBJECTIVE] with which the operators were learned.
+        prior_scale: scale of the Laplace prior, where there is no coefficient encoder.
+        coefficient_encoder: gives every operator's scale at a point, or None.
+        classifier: the judge of identity, or None.
+        classifier_domain: whether it reads images or scaled latents.
+        classifier_recipe: name and numbers that build the classifier again, or None.
+        phases: the training phases this model has been through.
+        class_names: what the classes are called, or None.
+    """
+
+    def __init__(
+        self,
+        autoencoder: Autoencoder,
+        operators: TransportOperators,
+        *,
+        latent_scale: float = 1.0,
+        sparsity_weight: float = 0.05,
+        prior_scale: float = 0.1,
+        coefficient_encoder: CoefficientEncoder | None = None,
+        classifier: nn.Module | None = None,
+        classifier_domain: Domain = "image",
+        classifier_recipe: dict[str, Any] | None = None,
+        phases: Sequence[str] = (),
+        class_names: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__()
+        if operators.dimension != autoencoder.shape.latent_dimension:
+            raise UserError(
+                f"operators act on {operators.dimension} dimensions but the autoencoder has "
+                f"{autoencoder.shape.latent_dimension}; build both with the same number"
+            )
+        self.autoencoder = autoencoder
+        self.operators = operators
+        self.latent_scale = float(latent_scale)
+        self.sparsity_weight = float(sparsity_weight)
+        self.prior_scale = float(prior_scale)
+        self.coefficient_encoder = coefficient_encoder
+        self.classifier = classifier
+        self.classifier_domain: Domain = classifier_domain
+        self.classifier_recipe = classifier_recipe
+        self.phases = tuple(phases)
+        self.class_names = None if class_names is None else tuple(class_names)
+        self.eval()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are; inputs are brought there."""
+        return self.operators.weight.device
+
+    @property
+    def latent_dimension(self) -> int:
+        """Number of latent dimensions, d."""
+        return self.operators.dimension
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height, width."""
+        shape = self.autoencoder.shape
+        return (shape.channels, shape.image_size, shape.image_size)
+
+    def encode(self, images: Any, *, gradients: bool = False) -> Float[Tensor, "*b d"]:
+        """Map images to latent points in scaled units.
+
+        Args:
+            images: one image or a batch, floats in [0, 1].
+            gradients: keep the graph, to differentiate through the encoder.
+        """
+        batch, single = self._check_images(images)
+        with self._evaluating(gradients):
+            points = _in_chunks(self.autoencoder.encode, batch) / self.latent_scale
+        return points[0] if single else points
+
+    def decode(
+        self, latents: Float[Tensor, "*b d"], *, gradients: bool = False
+    ) -> Float[Tensor, "*b c h w"]:
+        """Map latent points in scaled units to images; any leading axes are kept."""
+        points = self._check_latents(latents)
+        leading = points.shape[:-1]
+        with self._evaluating(gradients):
+            raw = points.reshape(-1, self.latent_dimension) * self.latent_scale
+            images = _in_chunks(self.autoencoder.decode, raw)
+        return images.reshape(*leading, *self.image_shape)
+
+    def reconstruct(self, images: Any) -> Float[Tensor, "*b c h w"]:
+        """Encode and decode."""
+        return self.decode(self.encode(images))
+
+    def transport(
+        self,
+        latents: Float[Tensor, "*b d"],
+        coefficients: Float[Tensor, "*b m"],
+        *,
+        gradients: bool = False,
+    ) -> Float[Tensor, "*b d"]:
+        """Carry latent points along the flow: [TRANSPORT]  expm(sum_m c_m Psi_m) z."""
+        points = self._check_latents(latents)
+        with torch.set_grad_enabled(gradients):
+            chosen = torch.as_tensor(coefficients).to(points)
+            return transport(self.operators.operators, chosen, points)
+
+    def infer(
+        self, start: Any, end: Any, *, sparsity_weight: float | None = None, **options: Any
+    ) -> InferenceResult:
+        """Find the sparse coefficients that carry one image to another, pair by pair.
+
+        Args:
+            start: x0, one image or a batch.
+            end: x1, as many.
+            sparsity_weight: zeta; the one the operators were learned with if not given.
+            **options: passed on to ``infer_coefficients``, such as ``solver`` or ``restarts``.
+
+        Returns:
+            Coefficients and evidence with one row per pair; a single pair is one row.
+        """
+        z0, z1 = (_as_batch(self.encode(images)) for images in (start, end))
+        return self.infer_latents(z0, z1, sparsity_weight=sparsity_weight, **options)
+
+    def infer_latents(
+        self,
+        z0: Float[Tensor, "b d"],
+        z1: Float[Tensor, "b d"],
+        *,
+        sparsity_weight: float | None = None,
+        **options: Any,
+    ) -> InferenceResult:
+        """Find the sparse coefficients that carry one latent point to another, pair by pair."""
+        if z0.shape != z1.shape:
+            raise UserError(f"there are {len(z0)} starts but {len(z1)} ends; pass as many of each")
+        weight = self.sparsity_weight if sparsity_weight is None else sparsity_weight
+        dictionary = self.operators.operators.detach()
+        return infer_coefficients(dictionary, z0, z1, sparsity_weight=weight, **options)
+
+    def path(
+        self,
+        start: Any,
+        end: Any,
+        t: Sequence[float] | Float[Tensor, " t"] = (0.0, 0.25, 0.5, 0.75, 1.0),
+        **options: Any,
+    ) -> Float[Tensor, "*b t c h w"]:
+        """Decode images along the inferred path; beyond 1 it extrapolates.
+
+        Args:
+            start: x0, one image or a batch.
+            end: x1, as many.
+            t: where on the path; 0 is x0's reconstruction, 1 the point closest to x1.
+            **options: passed on to ``infer``.
+        """
+        z0, z1 = self.encode(start), self.encode(end)
+        times = torch.as_tensor(t, dtype=z0.dtype, device=z0.device)
+        points = self.latent_path(_as_batch(z0), _as_batch(z1), times, **options)
+        frames = self.decode(points)
+        return frames[0] if z0.ndim == 1 else frames
+
+    def latent_path(
+        self,
+        z0: Float[Tensor, "b d"],
+        z1: Float[Tensor, "b d"],
+        times: Float[Tensor, " t"],
+        **options: Any,
+    ) -> Float[Tensor, "b t d"]:
+        """Follow the inferred path: at z0 for t = 0, near z1 for t = 1, beyond it after."""
+        coefficients = self.infer_latents(z0, z1, **options).coefficients
+        with torch.no_grad():
+            return transport_path(self.operators.operators, coefficients, z0, times)
+
+    def coefficient_scales(self, images: Any) -> Float[Tensor, "*b m"]:
+        """Say how far each operator may go at an image before its identity changes."""
+        return self.scales_at(self.encode(images))
+
+    def scales_at(
+        self, latents: Float[Tensor, "*b d"], *, gradients: bool = False
+    ) -> Float[Tensor, "*b m"]:
+        """Say how far each operator may go at a latent point in scaled units."""
+        if self.coefficient_encoder is None:
+            raise UserError(
+                "this model has no coefficient encoder; train the phase 'coefficient_encoder', "
+                f"or sample with the fixed prior_scale = {self.prior_scale:g}"
+            )
+        points = self._check_latents(latents)
+        with self._evaluating(gradients):
+            scales: Tensor = self.coefficient_encoder(points)
+        return scales
+
+    def classify(self, images: Any) -> Float[Tensor, "*b k"]:
+        """Give the class logits of images."""
+        batch, single = self._check_images(images)
+        judge = self._judge()
+        with self._evaluating(False):
+            inputs = batch if self.classifier_domain == "image" else self.encode(batch)
+            logits = _in_chunks(judge, inputs)
+        return logits[0] if single else logits
+
+    def classify_latents(
+        self, latents: Float[Tensor, "*b d"], *, gradients: bool = False
+    ) -> Float[Tensor, "*b k"]:
+        """Give the class logits of latent points, decoded first if the classifier reads images."""
+        points = self._check_latents(latents)
+        judge, flat = self._judge(), points.reshape(-1, self.latent_dimension)
+        inputs = flat
+        if self.classifier_domain == "image":
+            inputs = self.decode(flat, gradients=gradients)
+        with self._evaluating(gradients):
+            logits = _in_chunks(judge, inputs)
+        return logits.reshape(*points.shape[:-1], logits.shape[-1])
+
+    def config(self) -> dict[str, Any]:
+        """Describe everything but the weights, by names and numbers."""
+        encoder = self.coefficient_encoder
+        return {
+            "autoencoder": self.autoencoder.architecture(),
+            "operators": {
+                "n_operators": self.operators.n_operators,
+                "dimension": self.operators.dimension,
+                "n_blocks": self.operators.n_blocks,
+            },
+            "latent_scale": self.latent_scale,
+            "sparsity_weight": self.sparsity_weight,
+            "prior_scale": self.prior_scale,
+            "coefficient_encoder": None if encoder is None else encoder.architecture(),
+            "classifier": self.classifier_recipe if self.classifier is not None else None,
+            "classifier_domain": self.classifier_domain,
+            "phases": list(self.phases),
+            "class_names": None if self.class_names is None else list(self.class_names),
+        }
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write ``model.safetensors`` and ``config.json`` into a folder, each in one step."""
+        write_pretrained(Path(folder), self.config(), dict(self.state_dict()))
+
+    def push_to_hub(self, name: str, **options: Any) -> str:
+        """Upload the model to ``owner/name`` on the Hugging Face hub and give its address."""
+        return upload(name, self.config(), dict(self.state_dict()), **options)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        folder: str | Path,
+        *,
+        device: torch.device | str | None = None,
+        classifier: nn.Module | None = None,
+    ) -> ManifoldAutoencoder:
+        """Load a model from a folder, a run, or ``owner/name`` on the Hugging Face hub.
+
+        Nothing in the files is executed. A classifier of the user's own must therefore be passed
+        in; its weights are then loaded into it.
+
+        Args:
+            folder: where ``save_pretrained`` wrote, or a hub name (needs the extra ``hub``).
+            device: where the model goes; the CPU if not given.
+            classifier: an untrained copy of a classifier that transop does not know by name.
+        """
+        config, weights, origin = read_pretrained(folder)
+        try:
+            model = _build(cls, config, classifier)
+            model._load_weights(weights)
+        except (KeyError, TypeError, RuntimeError, UserError) as error:
+            raise ArtifactError(f"'{origin}' does not fit its description: {error}") from None
+        return model.to(device) if device is not None else model
+
+    def _load_weights(self, weights: dict[str, Tensor]) -> None:
+        if self.classifier is None:
+            weights = {k: v for k, v in weights.items() if not k.startswith("classifier.")}
+        self.load_state_dict(weights)
+
+    def _judge(self) -> nn.Module:
+        if self.classifier is None:
+            raise UserError("this model has no classifier; train the phase 'classifier'")
+        return self.classifier
+
+    @contextmanager
+    def _evaluating(self, gradients: bool) -> Iterator[None]:
+        """Switch to evaluation mode, with or without gradients, and back afterwards."""
+        training = [module for module in self.modules() if module.training]
+        self.eval()
+        try:
+            with torch.set_grad_enabled(gradients):
+                yield
+        finally:
+            for module in training:
+                module.training = True
+
+    def _check_images(self, images: Any) -> tuple[Float[Tensor, "b c h w"], bool]:
+        """Bring images to the device as a batch, or say what is wrong with them."""
+        batch = torch.as_tensor(images)
+        if not batch.is_floating_point():
+            raise UserError(
+                f"images have type {batch.dtype}; pass floats in [0, 1], such as images / 255"
+            )
+        if batch.ndim not in (3, 4) or tuple(batch.shape[-3:]) != self.image_shape:
+            wanted = ", ".join(str(n) for n in self.image_shape)
+            raise UserError(
+                f"images have shape {tuple(batch.shape)}; this model takes ({wanted}) or "
+                f"(batch, {wanted}): resize or convert them first"
+            )
+        single = batch.ndim == 3
+        batch = (batch.unsqueeze(0) if single else batch).to(
+            self.device, self.operators.weight.dtype
+        )
+        if batch.numel():
+            low, high = (float(value) for value in batch.detach().aminmax())
+            if not (low >= -1e-3 and high <= 1 + 1e-3):
+                raise UserError(
+                    f"images have values from {low:g} to {high:g}; pass values in [0, 1]"
+                )
+        return batch, single
+
+    def _check_latents(self, latents: Any) -> Float[Tensor, "*b d"]:
+        points = torch.as_tensor(latents)
+        if points.ndim < 1 or points.shape[-1] != self.latent_dimension:
+            raise UserError(
+                f"latents have shape {tuple(points.shape)}; the last axis must have length "
+                f"{self.latent_dimension}"
+            )
+        return points.to(self.device, self.operators.weight.dtype)
+
+
+def _as_batch(points: Tensor) -> Tensor:
+    return points.unsqueeze(0) if points.ndim == 1 else points
+
+
+def _in_chunks(function: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+    """Apply a network to at most ``_CHUNK`` rows at a time, images laid out channels-last."""
+    outputs = []
+    for start in range(0, max(1, len(inputs)), _CHUNK):
+        chunk = inputs[start : start + _CHUNK]
+        if chunk.ndim == 4:
+            chunk = chunk.contiguous(memory_format=torch.channels_last)
+        outputs.append(function(chunk).contiguous())
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
+def _build(
+    cls: type[ManifoldAutoencoder], config: dict[str, Any], classifier: nn.Module | None
+) -> ManifoldAutoencoder:
+    """Build the modules a description names, with untrained weights."""
+    recipe = config["classifier"]
+    if recipe is not None and classifier is None:
+        if "network" in recipe:
+            classifier = build_classifier(recipe["network"], **recipe["numbers"])
+        else:
+            logger.warning(
+                "the model's classifier was built by %s; pass classifier= to load it",
+                recipe.get("factory"),
+            )
+    encoder = config["coefficient_encoder"]
+    model = cls(
+        build_autoencoder(**config["autoencoder"]),
+        TransportOperators(**config["operators"]),
+        latent_scale=config["latent_scale"],
+        sparsity_weight=config["sparsity_weight"],
+        prior_scale=config["prior_scale"],
+        coefficient_encoder=None if encoder is None else CoefficientEncoder(**encoder),
+        classifier=classifier if recipe is not None else None,
+        classifier_domain=config["classifier_domain"],
+        classifier_recipe=recipe,
+        phases=config["phases"],
+        class_names=config["class_names"],
+    )
+    prefer_channels_last(model)
+    return model

@@ -1,0 +1,104 @@
+"""First phase: train the autoencoder on reconstruction alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transop.data import ImageDataset
+from transop.networks import Autoencoder, prefer_channels_last
+from transop.training.batches import BatchOrder
+from transop.training.loop import Loop, steps_in
+from transop.training.schedule import set_learning_rate
+from transop.training.session import Session
+
+PHASE = "autoencoder"
+
+# Takes the network (as Fabric wrapped it), a batch of images and a generator.
+AutoencoderLoss = Callable[
+    [Callable[[Tensor], Tensor], Float[Tensor, "b c h w"], torch.Generator], Float[Tensor, ""]
+]
+
+
+def reconstruction_loss(
+    network: Callable[[Tensor], Tensor],
+    images: Float[Tensor, "b c h w"],
+    generator: torch.Generator,
+) -> Float[Tensor, ""]:
+    """Measure the mean squared error of reconstructed pixels.
+
+    [RECONSTRUCTION]  mean (x - x_hat)^2
+
+    Differs from the paper: the mean instead of the sum over pixels, so that the learning rate
+    does not depend on the image size.
+    """
+    del generator
+    return (network(images) - images).square().mean()
+
+
+def train_autoencoder(
+    session: Session,
+    network: Autoencoder,
+    dataset: ImageDataset,
+    *,
+    loss: AutoencoderLoss = reconstruction_loss,
+) -> None:
+    """Train an autoencoder in place on the training images.
+
+    Args:
+        session: the run.
+        network: the autoencoder; its weights change.
+        dataset: the images; only the split "train" is learned from.
+        loss: what is minimised; baselines bring their own.
+    """
+    settings = session.settings.autoencoder
+    rows = dataset.splits["train"]
+    batch_size = min(settings.batch_size, len(rows))
+    per_epoch, n_steps = steps_in(settings.epochs, len(rows), batch_size)
+    prefer_channels_last(network)
+    network.train()
+    optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate)
+    wrapped, wrapped_optimiser = session.fabric.setup(network, optimiser)
+    order = BatchOrder(session, PHASE, rows, batch_size)
+    noise = session.generator(PHASE, "noise")
+    loop = Loop(
+        session,
+        PHASE,
+        n_steps,
+        modules={"network": network},
+        optimisers={"network": optimiser},
+        generators={"noise": noise},
+        steps_per_epoch=per_epoch,
+        items_per_step=batch_size,
+        explain=lambda: f"lower autoencoder.learning_rate (now {settings.learning_rate:g})",
+    )
+    for step in loop:
+        images = load_images(dataset, order.rows(step), session)
+        value = loss(wrapped, images, noise)
+        if not loop.check(value):
+            continue
+        wrapped_optimiser.zero_grad()
+        session.fabric.backward(value)
+        set_learning_rate(
+            optimiser,
+            settings.schedule,
+            settings.learning_rate,
+            step,
+            n_steps,
+            factor=loop.step_factor,
+        )
+        wrapped_optimiser.step()
+        loop.record(loss=value.item())
+    network.eval()
+
+
+def load_images(
+    dataset: ImageDataset, rows: np.ndarray, session: Session
+) -> Float[Tensor, "b c h w"]:
+    """Bring a batch of images to the device in the layout convolutions like best."""
+    images = dataset.batch(rows, device=session.device)
+    return images.contiguous(memory_format=torch.channels_last)

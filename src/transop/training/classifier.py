@@ -1,0 +1,176 @@
+"""Fourth phase: the classifier whose opinion decides what counts as the same identity."""
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from transop.config import ClassifierSettings
+from transop.data import ImageDataset
+from transop.errors import ArtifactError, SettingsError
+from transop.model import ManifoldAutoencoder
+from transop.networks import build_classifier
+from transop.training.autoencoder import load_images
+from transop.training.batches import BatchOrder
+from transop.training.latents import encode_split
+from transop.training.loop import Loop, steps_in
+from transop.training.measures import held_out_rows
+from transop.training.session import Session
+
+logger = logging.getLogger(__name__)
+
+PHASE = "classifier"
+
+
+def train_classifier(
+    session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
+) -> dict[str, Any]:
+    """Give a model its classifier: trained on the labels, or the user's own.
+
+    Args:
+        session: the run.
+        model: gets the classifier and its domain.
+        dataset: images with labels; a classifier with weights of its own needs none.
+
+    Returns:
+        The held-out accuracy, where labels exist.
+    """
+    settings = session.settings.classifier
+    classifier, recipe = _make(session, settings, model, dataset)
+    model.classifier = classifier.to(session.device)
+    model.classifier_domain = settings.domain
+    model.classifier_recipe = recipe
+    if settings.weights is None:
+        _train(session, model, classifier, dataset)
+    else:
+        _load_weights(classifier, settings.weights)
+    classifier.eval()
+    if dataset.labels is None:
+        return {}
+    return {"test_accuracy": _accuracy(model, dataset)}
+
+
+def _train(
+    session: Session, model: ManifoldAutoencoder, classifier: nn.Module, dataset: ImageDataset
+) -> None:
+    settings, rows = session.settings.classifier, dataset.splits["train"]
+    if dataset.labels is None:
+        raise SettingsError(
+            f"data set '{dataset.meta.name}' has no labels to train a classifier on; give "
+            "classifier.factory and classifier.weights, or set classifier.epochs = 0"
+        )
+    batch_size = min(settings.batch_size, len(rows))
+    per_epoch, n_steps = steps_in(settings.epochs, len(rows), batch_size)
+    optimiser = torch.optim.Adam(
+        classifier.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
+    )
+    wrapped, wrapped_optimiser = session.fabric.setup(classifier, optimiser)
+    latents = None
+    if settings.domain == "latent":
+        latents = encode_split(model.autoencoder, dataset) / model.latent_scale
+    positions = BatchOrder(session, PHASE, np.arange(len(rows)), batch_size)
+    labels = torch.from_numpy(dataset.labels[rows])
+    loop = Loop(
+        session,
+        PHASE,
+        n_steps,
+        modules={"classifier": classifier},
+        optimisers={"classifier": optimiser},
+        steps_per_epoch=per_epoch,
+        items_per_step=batch_size,
+        explain=lambda: f"lower classifier.learning_rate (now {settings.learning_rate:g})",
+    )
+    classifier.train()
+    for step in loop:
+        chosen = positions.rows(step)
+        if latents is None:
+            inputs = load_images(dataset, rows[chosen], session)
+        else:
+            inputs = latents[torch.from_numpy(chosen)]
+        logits = wrapped(inputs)
+        truth = labels[torch.from_numpy(chosen)].to(logits.device)
+        value = cross_entropy(logits.float(), truth)
+        if not loop.check(value):
+            continue
+        wrapped_optimiser.zero_grad()
+        session.fabric.backward(value)
+        for group in optimiser.param_groups:
+            group["lr"] = settings.learning_rate * loop.step_factor
+        wrapped_optimiser.step()
+        correct = (logits.argmax(1) == truth).float().mean().item()
+        loop.record(loss=value.item(), accuracy=correct)
+
+
+def _accuracy(model: ManifoldAutoencoder, dataset: ImageDataset) -> float:
+    rows, correct = held_out_rows(dataset), 0
+    assert dataset.labels is not None
+    for start in range(0, len(rows), 1000):
+        part = rows[start : start + 1000]
+        guesses = model.classify(dataset.batch(part)).argmax(1).cpu().numpy()
+        correct += int((guesses == dataset.labels[part]).sum())
+    return correct / len(rows)
+
+
+def _make(
+    session: Session,
+    settings: ClassifierSettings,
+    model: ManifoldAutoencoder,
+    dataset: ImageDataset,
+) -> tuple[nn.Module, dict[str, Any]]:
+    """Build the classifier the settings name, and what builds it again."""
+    with session.seeded("weights", PHASE):
+        if settings.factory is not None:
+            return _call_factory(settings.factory), {"factory": settings.factory}
+        suited = {"image": "lenet", "latent": "latent-mlp"}[settings.domain]
+        if settings.network not in ("auto", suited):
+            raise SettingsError(
+                f"classifier.network = '{settings.network}' does not read the domain "
+                f"'{settings.domain}'; use '{suited}' or change classifier.domain"
+            )
+        numbers = {"n_classes": max(2, dataset.n_classes)}
+        if settings.domain == "image":
+            numbers |= {"image_size": dataset.image_size, "channels": dataset.n_channels}
+        else:
+            numbers |= {"latent_dimension": model.latent_dimension}
+        return build_classifier(suited, **numbers), {"network": suited, "numbers": numbers}
+
+
+def _call_factory(name: str) -> nn.Module:
+    """Build the user's classifier from ``module:function``; the function takes no arguments."""
+    module_name, _, function_name = name.partition(":")
+    try:
+        factory = getattr(import_module(module_name), function_name)
+        classifier = factory()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise SettingsError(
+            f"classifier.factory = '{name}' could not be called ({error}); give module:function, "
+            "where the function takes no arguments and returns a torch module"
+        ) from None
+    if not isinstance(classifier, nn.Module):
+        raise SettingsError(
+            f"classifier.factory = '{name}' returned {type(classifier).__name__}, not a module"
+        )
+    return classifier
+
+
+def _load_weights(classifier: nn.Module, weights: str) -> None:
+    try:
+        classifier.load_state_dict(load_file(Path(weights)))
+    except (OSError, SafetensorError) as error:
+        raise ArtifactError(
+            f"classifier.weights = '{weights}' is not a readable safetensors file: {error}"
+        ) from None
+    except RuntimeError as error:
+        first = str(error).splitlines()[-1].strip()
+        raise ArtifactError(
+            f"classifier.weights = '{weights}' does not fit the classifier: {first}"
+        ) from None

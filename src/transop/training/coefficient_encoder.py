@@ -1,0 +1,189 @@
+"""Last phase: learn how far each operator may go at every point before identity changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import kl_div, log_softmax, one_hot
+
+from transop.data import ImageDataset
+from transop.errors import SettingsError
+from transop.model import ManifoldAutoencoder
+from transop.networks import CoefficientEncoder
+from transop.operators import laplace_kl, sample_laplace, transport
+from transop.training.batches import BatchOrder
+from transop.training.distillation import Judge, distil
+from transop.training.latents import encode_split
+from transop.training.loop import Loop, steps_in
+from transop.training.measures import measure_sampling
+from transop.training.session import Session
+
+PHASE = "coefficient_encoder"
+
+
+def train_coefficient_encoder(
+    session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
+) -> dict[str, Any]:
+    """Give a model the network that scales its coefficients, everything else being fixed.
+
+    [ENCODER]  KL(y || r(z_hat)) + weight * KL(q(c|z) || p(c)),  z_hat = expm(sum_m c_m Psi_m) z
+
+    The first term keeps the classifier's opinion, the second keeps moves as large as the prior.
+
+    Differs from the paper: the prior term is averaged over living operators only, so that its
+    weight does not depend on how many died.
+
+    Args:
+        session: the run.
+        model: needs operators and a classifier; gets its coefficient encoder.
+        dataset: the images, and labels if the targets are labels.
+
+    Returns:
+        How often sampled moves keep the label and how far they go, on held-out images.
+    """
+    settings = session.settings.coefficient_encoder
+    with session.seeded("weights", PHASE):
+        encoder = CoefficientEncoder(
+            model.latent_dimension,
+            model.operators.n_operators,
+            hidden=settings.hidden,
+            scale_multiplier=settings.scale_multiplier,
+        ).to(session.device)
+    for module in (model.autoencoder, model.classifier):
+        assert module is not None, "the classifier phase comes first"
+        module.eval().requires_grad_(False)
+    latents = encode_split(model.autoencoder, dataset, progress=session.progress)
+    latents = latents / model.latent_scale
+    numbers: dict[str, Any] = {}
+    targets = _Targets(session, model, dataset, latents)
+    judge: Judge = lambda points: model.classify_latents(points, gradients=True)  # noqa: E731
+    if settings.distil and model.classifier_domain == "image":
+        judge, numbers["distilled_agreement"] = distil(
+            session,
+            model.classify_latents,
+            model.operators.operators.detach(),
+            latents,
+            n_classes=targets.n_classes,
+            prior_scale=settings.prior_scale,
+            n_samples=settings.distil_samples,
+        )
+    _train(session, model, encoder, latents, targets, judge)
+    for module in (model.autoencoder, model.classifier):
+        assert module is not None
+        module.requires_grad_(True)
+    model.coefficient_encoder = encoder.eval()
+    model.prior_scale = settings.prior_scale
+    session.folder.drop_checkpoints("distillation")
+    return numbers | _closing_numbers(session, model, dataset, latents)
+
+
+class _Targets:
+    """The opinion every moved point should keep, as log-probabilities."""
+
+    def __init__(
+        self,
+        session: Session,
+        model: ManifoldAutoencoder,
+        dataset: ImageDataset,
+        latents: Float[Tensor, "n d"],
+    ) -> None:
+        with torch.no_grad():
+            self.n_classes = model.classify_latents(latents[:2]).shape[1]
+        self._labels = None
+        self._model, self._latents = model, latents
+        if session.settings.coefficient_encoder.target == "labels":
+            if dataset.labels is None:
+                raise SettingsError(
+                    f"coefficient_encoder.target = 'labels', but data set '{dataset.meta.name}' "
+                    "has none; use 'classifier'"
+                )
+            self._labels = torch.from_numpy(dataset.labels[dataset.splits["train"]])
+
+    def at(self, rows: Tensor) -> Float[Tensor, "b k"]:
+        """Give the target of some training images."""
+        if self._labels is None:
+            return log_softmax(self._model.classify_latents(self._latents[rows]), 1)
+        chosen = one_hot(self._labels[rows], self.n_classes).float()
+        return chosen.clamp_min(1e-12).log().to(self._latents.device)
+
+
+def _train(
+    session: Session,
+    model: ManifoldAutoencoder,
+    encoder: CoefficientEncoder,
+    latents: Float[Tensor, "n d"],
+    targets: _Targets,
+    judge: Judge,
+) -> None:
+    settings = session.settings.coefficient_encoder
+    batch_size = min(settings.batch_size, len(latents))
+    per_epoch, n_steps = steps_in(settings.epochs, len(latents), batch_size)
+    optimiser = torch.optim.Adam(encoder.parameters(), settings.learning_rate)
+    noise = session.generator(PHASE, "coefficients")
+    order = BatchOrder(session, PHASE, np.arange(len(latents)), batch_size)
+    operators, living = model.operators.operators.detach(), model.operators.living()
+    wrapped, wrapped_optimiser = session.fabric.setup(encoder, optimiser)
+    loop = Loop(
+        session,
+        PHASE,
+        n_steps,
+        modules={"encoder": encoder},
+        optimisers={"encoder": optimiser},
+        generators={"coefficients": noise},
+        steps_per_epoch=per_epoch,
+        items_per_step=batch_size,
+        items="points",
+        explain=lambda: "lower coefficient_encoder.prior_scale or its learning_rate",
+    )
+    for step in loop:
+        rows = torch.from_numpy(order.rows(step))
+        points = latents[rows.to(latents.device)]
+        scales = wrapped(points).float()
+        moved = transport(operators, sample_laplace(scales, generator=noise), points)
+        opinion = log_softmax(judge(moved), 1)
+        change = kl_div(opinion, targets.at(rows), reduction="batchmean", log_target=True)
+        divergence = laplace_kl(scales, settings.prior_scale, direction=settings.kl_direction)
+        prior = _mean_over(divergence, living) + _mean_over(divergence, ~living)
+        value = change + settings.kl_weight * prior
+        if not loop.check(value):
+            continue
+        wrapped_optimiser.zero_grad()
+        session.fabric.backward(value)
+        for group in optimiser.param_groups:
+            group["lr"] = settings.learning_rate * loop.step_factor
+        wrapped_optimiser.step()
+        loop.record(
+            loss=value.item(),
+            change=change.item(),
+            divergence=float(_mean_over(divergence, living)),
+            scale=float(_mean_over(scales, living)),
+        )
+
+
+def _mean_over(values: Float[Tensor, "b m"], chosen: Tensor) -> Float[Tensor, ""]:
+    """Average over points and the chosen operators; zero if none is chosen.
+
+    Living and dead operators are averaged apart: the dead only follow the prior, and must not
+    dilute its pull on the living.
+    """
+    return values[:, chosen].mean() if bool(chosen.any()) else values.new_zeros(())
+
+
+def _closing_numbers(
+    session: Session,
+    model: ManifoldAutoencoder,
+    dataset: ImageDataset,
+    latents: Float[Tensor, "n d"],
+) -> dict[str, Any]:
+    living = model.operators.living()
+    scales = model.scales_at(latents[:10_000]).mean(0)
+    numbers = measure_sampling(model, dataset, session.generator(PHASE, "measure"))
+    return {
+        **numbers,
+        "mean_scale": float(scales[living].mean()) if bool(living.any()) else 0.0,
+        "mean_scales": [round(v, 5) for v in scales.tolist()],
+    }

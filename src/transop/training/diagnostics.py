@@ -1,0 +1,189 @@
+"""Recognise the paper's signs of failure while training, and say what to change.
+
+The signs are those of its appendix on parameter selection: operators or coefficients that vanish,
+paths that run away, steps that do harm, and values that are not finite.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transop.operators import TransportOperators, largest_real_part
+
+_ALIVE = 0.05  # smallest Frobenius norm of an operator that counts as in use
+_MANY_NEGATIVE = 0.6
+_ALL_ZERO = 0.95
+_ALL_USED = 0.9
+_FAST_GROWTH = math.log(100.0)
+_HUGE_MAGNITUDE = 20.0
+_SHRUNKEN = 0.5
+
+
+@dataclass
+class OperatorMonitor:
+    """Collects evidence step by step and turns it into numbers and findings.
+
+    Attributes:
+        section: the settings section the advice names.
+        memory: plain counters; kept in the loop's checkpoint, so that a resumed run reports the
+            same numbers.
+    """
+
+    section: str
+    memory: dict[str, Any] = field(default_factory=dict)
+
+    def observe(
+        self,
+        coefficients: Float[Tensor, "b m"],
+        before: Float[Tensor, " b"],
+        after: Float[Tensor, " b"],
+    ) -> float:
+        """Take note of one step.
+
+        [DIFFERENCE]  E_diff = data term before the step - data term after it, same coefficients
+
+        Returns:
+            E_diff averaged over the batch; positive for a step that helped.
+        """
+        difference = float((before - after).mean())
+        used = coefficients != 0
+        counts = torch.bincount(used.sum(1), minlength=coefficients.shape[1] + 1).tolist()
+        reach = coefficients.abs().amax(0).tolist()
+        m = self.memory
+        m["steps"] = m.get("steps", 0) + 1
+        m["negative"] = m.get("negative", 0) + (difference < 0)
+        m["difference"] = m.get("difference", 0.0) + difference
+        m["histogram"] = _added(m.get("histogram"), counts)
+        m["uses"] = _added(m.get("uses"), used.sum(0).tolist())
+        m["reach"] = [max(a, b) for a, b in zip(m.get("reach", reach), reach, strict=True)]
+        return difference
+
+    def review(
+        self, operators: TransportOperators, latents: Float[Tensor, "n d"]
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Summarise the steps since the last review and start counting anew.
+
+        Args:
+            operators: the dictionary as it is now.
+            latents: some latent points, in scaled units.
+
+        Returns:
+            Numbers for the metrics, and a sentence for every sign of failure.
+        """
+        counted, self.memory = self.memory, {"latent_start": self.memory.get("latent_start")}
+        numbers = _describe(operators, latents)
+        if self.memory["latent_start"] is None:
+            self.memory["latent_start"] = numbers["latent_magnitude"]
+        if counted.get("steps"):
+            numbers |= _describe_steps(counted)
+        signs = _signs(numbers, counted, self.memory["latent_start"], self.section)
+        return numbers, signs
+
+    def explain_overflow(self) -> str:
+        """Say what to change when values stop being finite."""
+        return (
+            "the operators have probably grown until paths overflow: raise "
+            f"{self.section}.operator_decay, or lower {self.section}.sparsity_weight or the "
+            "learning rate"
+        )
+
+
+def _describe(operators: TransportOperators, latents: Tensor) -> dict[str, Any]:
+    magnitudes = operators.magnitudes()
+    alive = magnitudes > _ALIVE
+    rates = largest_real_part(operators.operators)
+    return {
+        "magnitudes": [round(v, 5) for v in magnitudes.tolist()],
+        "living": int(alive.sum()),
+        "real_parts": [round(v, 5) for v in rates.tolist()],
+        "largest_real_part": float(rates[alive].max()) if bool(alive.any()) else 0.0,
+        "latent_magnitude": float(latents.norm(dim=1).mean()),
+    }
+
+
+def _describe_steps(counted: dict[str, Any]) -> dict[str, Any]:
+    histogram = counted["histogram"]
+    n_pairs = sum(histogram)
+    return {
+        "operator_difference": counted["difference"] / counted["steps"],
+        "negative_differences": counted["negative"] / counted["steps"],
+        "nonzeros": sum(n * pairs for n, pairs in enumerate(histogram)) / n_pairs,
+        "without_path": histogram[0] / n_pairs,
+        "nonzero_histogram": histogram,
+        "uses": [n / n_pairs for n in counted["uses"]],
+        "largest_coefficients": [round(v, 5) for v in counted["reach"]],
+    }
+
+
+def _signs(
+    numbers: dict[str, Any], counted: dict[str, Any], latent_start: float, section: str
+) -> list[str]:
+    signs = _signs_of_operators(numbers, section)
+    if counted.get("steps"):
+        signs += _signs_of_steps(numbers, section)
+    if numbers["latent_magnitude"] < _SHRUNKEN * latent_start:
+        signs.append(
+            "the latent vectors have shrunk to less than half their size, which makes every path "
+            f"short and meaningless: lower {section}.operator_decay or the network's learning rate"
+        )
+    return signs
+
+
+def _signs_of_operators(numbers: dict[str, Any], section: str) -> list[str]:
+    magnitudes = numbers["magnitudes"]
+    if numbers["living"] == 0:
+        return [
+            f"all {len(magnitudes)} operators have shrunk to almost nothing (largest norm "
+            f"{max(magnitudes, default=0):.2g}), so nothing moves: lower {section}.operator_decay"
+        ]
+    if max(magnitudes) > _HUGE_MAGNITUDE:
+        return [
+            f"an operator has grown to norm {max(magnitudes):.3g}; training becomes unstable: "
+            f"raise {section}.operator_decay or lower {section}.sparsity_weight"
+        ]
+    return []
+
+
+def _signs_of_steps(numbers: dict[str, Any], section: str) -> list[str]:
+    signs = []
+    living = [m > _ALIVE for m in numbers["magnitudes"]]
+    if numbers["without_path"] > _ALL_ZERO:
+        signs.append(
+            f"{numbers['without_path']:.0%} of the pairs get no path at all (every coefficient "
+            f"is zero): lower {section}.sparsity_weight"
+        )
+    elif numbers["living"] > 2 and numbers["nonzeros"] > _ALL_USED * numbers["living"]:
+        signs.append(
+            f"almost every operator is used for every pair ({numbers['nonzeros']:.1f} of "
+            f"{numbers['living']}), so none learns a meaning: raise {section}.sparsity_weight"
+        )
+    growth = [
+        3 * reach * rate  # three times the farthest coefficient seen: an extrapolation to t = 3
+        for reach, rate, alive in zip(
+            numbers["largest_coefficients"], numbers["real_parts"], living, strict=True
+        )
+        if alive
+    ]
+    running_away = sum(g > _FAST_GROWTH for g in growth)
+    if growth and running_away > len(growth) / 2:
+        signs.append(
+            f"{running_away} of {len(growth)} operators make paths that grow a hundredfold "
+            f"within three times the distance of a pair: raise {section}.operator_decay"
+        )
+    if numbers["negative_differences"] > _MANY_NEGATIVE:
+        signs.append(
+            f"{numbers['negative_differences']:.0%} of the steps made the fit worse (negative "
+            "operator difference): lower the operators' learning rate, or in fine-tuning "
+            f"{section}.operator_decay or the network's learning rate"
+        )
+    return signs
+
+
+def _added(total: list[int] | None, more: list[int]) -> list[int]:
+    return more if total is None else [a + b for a, b in zip(total, more, strict=True)]

@@ -1,0 +1,139 @@
+"""A latent stand-in for the classifier after the decoder, so that the encoder trains fast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import kl_div, log_softmax
+
+from transop.operators import sample_laplace, transport
+from transop.training.loop import Loop
+from transop.training.session import Session
+
+PHASE = "distillation"
+_WIDTH = 512
+_STEPS_PER_SAMPLE = 1 / 20  # 60,000 samples: 3,000 steps of 500
+_BATCH = 500
+
+Judge = Callable[[Float[Tensor, "b d"]], Float[Tensor, "b k"]]
+
+
+class StandIn(nn.Module):
+    """Maps scaled latents to the logits that classifier(decoder(z)) would give."""
+
+    def __init__(self, latent_dimension: int, n_classes: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(latent_dimension, _WIDTH),
+            nn.ReLU(),
+            nn.Linear(_WIDTH, _WIDTH),
+            nn.ReLU(),
+            nn.Linear(_WIDTH, n_classes),
+        )
+
+    def forward(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, "b k"]:
+        """Guess the logits of the decoded point."""
+        logits: Tensor = self.layers(latents)
+        return logits
+
+
+def distil(
+    session: Session,
+    judge: Judge,
+    operators: Float[Tensor, "m d d"],
+    latents: Float[Tensor, "n d"],
+    *,
+    n_classes: int,
+    prior_scale: float,
+    n_samples: int,
+) -> tuple[StandIn, float]:
+    """Teach a small network the classifier's opinion of decoded latent points.
+
+    Half the samples are training latents, half are training latents moved by coefficients drawn
+    from the prior, so that the stand-in also knows the places the operators lead to.
+
+    Args:
+        session: the run.
+        judge: the logits of classifier(decoder(z)).
+        operators: the dictionary.
+        latents: scaled latents of the training images.
+        n_classes: number of logits.
+        prior_scale: how far the moved samples go.
+        n_samples: points the judge is asked about.
+
+    Returns:
+        The stand-in, and how often it names the same class on points it has not seen.
+    """
+    with session.seeded("weights", PHASE):
+        student = StandIn(latents.shape[1], n_classes).to(session.device)
+    optimiser = torch.optim.Adam(student.parameters(), 1e-3)
+    n_steps = max(200, int(n_samples * _STEPS_PER_SAMPLE))
+    choice = session.generator(PHASE, "choice")
+    loop = Loop(
+        session,
+        PHASE,
+        n_steps,
+        modules={"student": student},
+        optimisers={"student": optimiser},
+        generators={"choice": choice},
+        steps_per_epoch=max(1, n_samples // _BATCH),
+        items_per_step=_BATCH,
+        items="points",
+        report_every=200,
+    )
+    points = opinions = None
+    for step in loop:
+        if points is None or opinions is None:  # asked for only if there is a step left to take
+            points = _samples(session, operators, latents, prior_scale, n_samples, "samples")
+            opinions = _ask(session, judge, points)
+        rows = torch.randint(len(points), (_BATCH,), generator=choice).to(points.device)
+        guess = log_softmax(student(points[rows]), 1)
+        value = kl_div(guess, opinions[rows], reduction="batchmean", log_target=True)
+        if not loop.check(value):
+            continue
+        optimiser.zero_grad()
+        session.fabric.backward(value)
+        for group in optimiser.param_groups:
+            group["lr"] = 1e-3 * (1 - step / n_steps) * loop.step_factor
+        optimiser.step()
+        loop.record(loss=value.item())
+    loop.save()  # the next loop may be interrupted: this one need not be run again
+    student.eval()
+    unseen = _samples(session, operators, latents, prior_scale, 2000, "unseen")
+    with torch.no_grad():
+        same = student(unseen).argmax(1) == _ask(session, judge, unseen).argmax(1)
+    return student, float(same.float().mean())
+
+
+def _samples(
+    session: Session,
+    operators: Tensor,
+    latents: Tensor,
+    prior_scale: float,
+    n_samples: int,
+    purpose: str,
+) -> Float[Tensor, "n d"]:
+    """Draw training latents and move every second one."""
+    generator = session.generator(PHASE, purpose)
+    rows = torch.randint(len(latents), (n_samples,), generator=generator)
+    points = latents[rows.to(latents.device)]
+    moving = points[::2]
+    scales = torch.full((len(moving), len(operators)), prior_scale)
+    coefficients = sample_laplace(scales, generator=generator).to(points.device)
+    with torch.no_grad():
+        points[::2] = transport(operators, coefficients, moving)
+    return points
+
+
+def _ask(session: Session, judge: Judge, points: Tensor) -> Float[Tensor, "n k"]:
+    """Ask the judge about many points, in log-probabilities."""
+    starts = range(0, len(points), 1000)
+    with torch.no_grad():
+        answers = [
+            log_softmax(judge(points[start : start + 1000]), 1)
+            for start in session.progress(starts, "decoding samples to learn from", len(starts))
+        ]
+    return torch.cat(answers)

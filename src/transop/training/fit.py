@@ -1,0 +1,199 @@
+"""Run the phases of a recipe one after another, skipping those that are done."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from transop.artifacts import RunFolder, describe_environment, write_atomically, write_json
+from transop.config import Settings, load_settings
+from transop.data import ImageDataset, load_dataset, require_trainable
+from transop.errors import ArtifactError
+from transop.model import ManifoldAutoencoder
+from transop.networks import build_autoencoder
+from transop.operators import TransportOperators
+from transop.progress import Progress, silent
+from transop.training.autoencoder import train_autoencoder
+from transop.training.measures import measure_reconstruction
+from transop.training.session import Session, make_fabric
+
+logger = logging.getLogger(__name__)
+
+# A phase changes the model in place and returns the numbers worth keeping.
+Phase = Callable[[Session, ManifoldAutoencoder, ImageDataset], dict[str, Any]]
+
+
+def fit(
+    source: Any,
+    recipe: str | Path = "demo",
+    *,
+    out: str | Path | None = None,
+    overrides: Iterable[str] = (),
+    seed: int | None = None,
+    device: str | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> ManifoldAutoencoder:
+    """Train a manifold autoencoder on images and return it.
+
+    Args:
+        source: a data set's name, a folder of images, an array, a tensor or an `ImageDataset`.
+        recipe: a shipped recipe's name or a TOML file.
+        out: the run folder; without one nothing but the returned model is kept.
+        overrides: settings such as ``"autoencoder.epochs=2"``.
+        seed: replaces ``runtime.seed``.
+        device: replaces ``runtime.device``.
+        resume: continue the run in ``out``.
+        progress: announces long work.
+    """
+    extra = [f"runtime.seed={seed}"] if seed is not None else []
+    extra += [f"runtime.device={device}"] if device is not None else []
+    if isinstance(source, str | Path):
+        extra.append(f"data.source={str(source)!r}")
+    settings = load_settings(recipe, [*overrides, *extra])
+    dataset = None if isinstance(source, str | Path) else load_dataset(source)
+    if out is not None:
+        folder = RunFolder(Path(out))
+        return train(settings, folder, dataset=dataset, resume=resume, progress=progress)
+    with TemporaryDirectory() as scratch:
+        return train(settings, RunFolder(Path(scratch)), dataset=dataset, progress=progress)
+
+
+def train(
+    settings: Settings,
+    folder: RunFolder,
+    *,
+    dataset: ImageDataset | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> ManifoldAutoencoder:
+    """Run the phases a run folder is missing and return the model.
+
+    Args:
+        settings: the resolved settings.
+        folder: where everything is written; it must be new, empty or, with ``resume``, a run
+            with the same settings.
+        dataset: the images, if they are not to be loaded by ``settings.data``.
+        resume: continue instead of starting.
+        progress: announces long work.
+    """
+    progress = progress or silent
+    with folder.locked():
+        _prepare(settings, folder, resume)
+        fabric = make_fabric(settings.runtime)
+        session = Session(settings, folder, fabric, progress)
+        try:
+            with session.catching_interrupts():
+                images = _load(settings, dataset, progress)
+                return _run_phases(session, images)
+        finally:
+            session.close()
+
+
+def _run_phases(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:
+    model = _first_or_saved_model(session, dataset)
+    for name, phase in PHASES.items():
+        if name in model.phases:
+            logger.info("%s: already done", name)
+            continue
+        start = time.monotonic()
+        numbers = phase(session, model, dataset)
+        model.phases = (*model.phases, name)
+        model.eval()
+        if session.fabric.is_global_zero:
+            model.save_pretrained(session.folder.path)
+            seconds = round(time.monotonic() - start, 2)
+            session.write(name, -1, event="finished", seconds=seconds, **numbers)
+            session.folder.mark_finished(name, seconds=seconds, **numbers)
+            session.folder.drop_checkpoints(name)
+    return model
+
+
+def _autoencoder_phase(
+    session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
+) -> dict[str, Any]:
+    train_autoencoder(session, model.autoencoder, dataset)
+    return dict(measure_reconstruction(model, dataset))
+
+
+PHASES: dict[str, Phase] = {"autoencoder": _autoencoder_phase}
+
+
+def _first_or_saved_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:
+    if (session.folder.path / "model.safetensors").exists():
+        return ManifoldAutoencoder.from_pretrained(session.folder.path, device=session.device)
+    settings = session.settings
+    with session.seeded("weights", "autoencoder"):
+        network = build_autoencoder(
+            settings.autoencoder.network,
+            image_size=dataset.image_size,
+            channels=dataset.n_channels,
+            latent_dimension=settings.autoencoder.latent_dimension,
+            width=settings.autoencoder.width,
+        )
+    operators = TransportOperators(
+        settings.operators.n_operators,
+        settings.autoencoder.latent_dimension,
+        n_blocks=settings.operators.n_blocks,
+        initialisation=settings.operators.initialisation,
+        variance=settings.operators.variance,
+        generator=session.generator("weights", "operators"),
+    )
+    model = ManifoldAutoencoder(
+        network,
+        operators,
+        sparsity_weight=settings.operators.sparsity_weight,
+        prior_scale=settings.coefficient_encoder.prior_scale,
+        class_names=dataset.meta.class_names,
+    )
+    return model.to(session.device)
+
+
+def _load(settings: Settings, dataset: ImageDataset | None, progress: Progress) -> ImageDataset:
+    wanted = settings.data
+    images = load_dataset(
+        wanted.source if dataset is None else dataset,
+        image_size=wanted.image_size,
+        channels=wanted.channels,
+        progress=progress,
+    )
+    if wanted.limit is not None and wanted.limit < len(images.splits["train"]):
+        fewer = {**images.splits, "train": np.sort(images.splits["train"])[: wanted.limit]}
+        images = replace(images, splits=fewer)
+    require_trainable(images)
+    return images
+
+
+def _prepare(settings: Settings, folder: RunFolder, resume: bool) -> None:
+    """Write what describes the run, or check that it is the run to continue."""
+    if resume and folder.config_file.exists():
+        _check_same_settings(settings, folder)
+        return
+    if folder.config_file.exists() or (folder.path / "model.safetensors").exists():
+        raise ArtifactError(
+            f"'{folder.path}' already holds a run; continue it with --resume or choose another "
+            "--out"
+        )
+    write_atomically(folder.config_file, settings.to_toml().encode())
+    write_json(folder.environment_file, describe_environment(settings.runtime.seed))
+
+
+def _check_same_settings(wanted: Settings, folder: RunFolder) -> None:
+    """Refuse to continue a run with settings that would have led elsewhere."""
+    kept = load_settings(folder.config_file)
+    for section, value in wanted:
+        before = getattr(kept, section)
+        if section == "runtime":
+            value, before = value.seed, before.seed
+        if section != "recipe" and value != before:
+            raise ArtifactError(
+                f"the run in '{folder.path}' has other settings in '{section}'; resume without "
+                "changing them, or start anew with another --out"
+            )

@@ -1,0 +1,262 @@
+"""The one mechanism by which every phase is checkpointed, resumed, interrupted and rolled back.
+
+A phase iterates over a `Loop` and does one step per turn. Whatever must survive a power cut is
+handed to the loop once: modules, optimisers, generators and a dictionary of plain values.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from transop.errors import UserError
+from transop.training.session import Session
+
+logger = logging.getLogger(__name__)
+
+_MOST_HALVINGS = 3
+
+
+class TrainingFailure(UserError):
+    """A run cannot go on; the message says why and which setting to change."""
+
+
+class Loop:
+    """The steps of a phase, from where an earlier run left off to the end.
+
+    Resuming is bit-exact: a step's randomness comes from its number or from a generator held
+    here, so a run killed anywhere and continued ends with the same bits.
+
+    Attributes:
+        step: the step at hand, counted from zero.
+        n_steps: the length of the phase.
+        step_factor: 1, halved by each rollback; phases multiply learning rates with it.
+        memory: plain values a phase wants to keep; part of every checkpoint.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        phase: str,
+        n_steps: int,
+        *,
+        modules: Mapping[str, nn.Module],
+        optimisers: Mapping[str, Optimizer],
+        generators: Mapping[str, torch.Generator] | None = None,
+        steps_per_epoch: int,
+        items_per_step: int = 1,
+        items: str = "images",
+        report_every: int = 50,
+        snapshot_every: int = 100,
+        explain: Callable[[], str] | None = None,
+    ) -> None:
+        """Collect what belongs to a phase's state.
+
+        Args:
+            session: the run.
+            phase: its name in metrics and checkpoints.
+            n_steps: how many steps the phase has.
+            modules: whose weights and buffers the phase changes.
+            optimisers: whose moments must survive.
+            generators: further sources of randomness.
+            steps_per_epoch: to say which epoch it is.
+            items_per_step: how many items a step works on, for the rate shown.
+            items: what they are called.
+            report_every: steps between two lines of metrics.
+            snapshot_every: steps between two states a rollback may return to.
+            explain: gives the advice shown when three rollbacks did not help.
+        """
+        self._session, self.phase, self.n_steps = session, phase, n_steps
+        self.steps_per_epoch = steps_per_epoch
+        self._modules, self._optimisers = dict(modules), dict(optimisers)
+        self._generators = dict(generators or {})
+        self._items, self._items_per_step = items, items_per_step
+        self._report_every, self._snapshot_every = report_every, snapshot_every
+        self._explain = explain
+        self.step, self.step_factor = 0, 1.0
+        self.memory: dict[str, Any] = {}
+        self._halvings = 0
+        self._sums: dict[str, float] = {}
+        self._counted = 0
+        self._failed = self._ended = False
+        self._good: dict[str, Any] = {}
+        self._last_save = self._last_report = time.monotonic()
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield step numbers; between two of them checkpoints and reports are written."""
+        self._restore()
+        remaining = range(self.step, self.n_steps)
+        bar = iter(self._session.progress(remaining, self.phase, len(remaining)))
+        shown = self.step
+        self._session.inside_loop = True
+        self._last_save = self._last_report = time.monotonic()
+        try:
+            while self.step < self.n_steps and not self._ended:
+                if self.step >= shown:
+                    shown = next(bar) + 1
+                yield self.step
+                if self._failed:
+                    self._roll_back()
+                else:
+                    self._finish_step()
+            next(bar, None)  # lets the bar see its end
+        finally:
+            self._session.inside_loop = False
+
+    def check(self, value: Tensor) -> bool:
+        """Say whether a loss is finite; if not, the step is abandoned and rolled back."""
+        finite = torch.isfinite(value.detach()).all()
+        if self._session.fabric.world_size > 1:
+            finite = self._session.fabric.all_reduce(finite.float(), reduce_op="mean") == 1
+        self._failed = not bool(finite)
+        return not self._failed
+
+    def record(self, **values: float) -> None:
+        """Add a step's numbers to the averages of the next report."""
+        for name, value in values.items():
+            self._sums[name] = self._sums.get(name, 0.0) + float(value)
+        self._counted += 1
+
+    def end(self) -> None:
+        """Finish the phase after this step."""
+        self._ended = True
+
+    def save(self) -> None:
+        """Write a checkpoint of the state after the last whole step."""
+        if self._session.fabric.is_global_zero:
+            state = {"now": self._state(), "good": self._good}
+            self._session.folder.save_checkpoint(self.phase, self.step, state)
+        self._last_save = time.monotonic()
+
+    def _finish_step(self) -> None:
+        self.step += 1
+        if self.step % self._report_every == 0 or self.step == self.n_steps or self._ended:
+            self._report()
+        if self.step % self._snapshot_every == 0:
+            state = _copied(self._state())
+            if not _finite(state["modules"]):
+                self._failed = True
+                self._roll_back()
+                return
+            self._good = state
+        if self._session.stop_requested:
+            self.save()
+            raise KeyboardInterrupt
+        waited = time.monotonic() - self._last_save
+        if waited >= self._session.settings.runtime.checkpoint_seconds:
+            self.save()
+
+    def _report(self) -> None:
+        if not self._counted:
+            return
+        means = {name: value / self._counted for name, value in self._sums.items()}
+        now = time.monotonic()
+        rate = self._counted * self._items_per_step / max(1e-9, now - self._last_report)
+        pace = {"epoch": self.step / self.steps_per_epoch, f"{self._items}_per_second": rate}
+        self._session.write(self.phase, self.step, **means, **pace)
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in list(means.items())[:3])
+        logger.info("%s: %s, %s %s/s", self.phase, shown, f"{rate:,.0f}", self._items)
+        self._sums, self._counted, self._last_report = {}, 0, now
+
+    def _roll_back(self) -> None:
+        """Return to the last good state with half the step size, at most three times."""
+        self._failed = False
+        halvings, factor, failed_at = self._halvings + 1, self.step_factor / 2, self.step
+        advice = self._explain() if self._explain else "a lower learning rate may help"
+        if halvings > _MOST_HALVINGS:
+            message = (
+                f"{self.phase}: the loss is not finite at step {failed_at}, and halving the step "
+                f"{_MOST_HALVINGS} times did not help; {advice}"
+            )
+            self._session.write(self.phase, failed_at, finding=message)
+            raise TrainingFailure(message)
+        self._load(_copied(self._good))
+        self._halvings, self.step_factor = halvings, factor
+        self._good["halvings"], self._good["step_factor"] = halvings, factor
+        self._session.find(
+            self.phase,
+            failed_at,
+            f"the loss was not finite at step {failed_at}; went back to step {self.step} with "
+            f"{factor:g} of the step size ({advice})",
+        )
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "step_factor": self.step_factor,
+            "halvings": self._halvings,
+            "sums": dict(self._sums),
+            "counted": self._counted,
+            "memory": self.memory,
+            "modules": {name: m.state_dict() for name, m in self._modules.items()},
+            "optimisers": {name: o.state_dict() for name, o in self._optimisers.items()},
+            "generators": {name: g.get_state() for name, g in self._generators.items()},
+        }
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self.step, self.step_factor = state["step"], state["step_factor"]
+        self._halvings = state["halvings"]
+        self._sums, self._counted = dict(state["sums"]), state["counted"]
+        self.memory = state["memory"]
+        for name, module in self._modules.items():
+            module.load_state_dict(state["modules"][name])
+        for name, optimiser in self._optimisers.items():
+            optimiser.load_state_dict(state["optimisers"][name])
+            _match_layout(optimiser)
+        for name, generator in self._generators.items():
+            generator.set_state(state["generators"][name])
+
+    def _restore(self) -> None:
+        """Go to the newest checkpoint, if there is one."""
+        found, complaints = self._session.folder.load_checkpoint(self.phase)
+        for complaint in complaints:
+            logger.warning(complaint)
+        if found is None:
+            self._good = _copied(self._state())
+            return
+        self._load(found["now"])
+        self._good = found["good"]
+        self._session.rewind(self.phase, self.step)
+        logger.info("%s: continuing at step %d of %d", self.phase, self.step, self.n_steps)
+
+
+def steps_in(epochs: float, n_items: int, batch_size: int) -> tuple[int, int]:
+    """Count the steps of an epoch and of all of them; a last partial batch is left out."""
+    per_epoch = max(1, n_items // batch_size)
+    return per_epoch, math.ceil(epochs * per_epoch)
+
+
+def _copied(value: Any) -> Any:
+    """Copy a nested state deeply, keeping the memory layout of tensors."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, Mapping):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_copied(item) for item in value)
+    return value
+
+
+def _finite(state: Any) -> bool:
+    if isinstance(state, Tensor):
+        return not state.is_floating_point() or bool(torch.isfinite(state).all())
+    return all(_finite(item) for item in state.values())
+
+
+def _match_layout(optimiser: Optimizer) -> None:
+    """Give moments the memory layout of their weights.
+
+    Files hold plain contiguous tensors; arithmetic on mixed layouts rounds differently, and a
+    resumed run would drift from an uninterrupted one in the last bit.
+    """
+    for parameter, moments in optimiser.state.items():
+        for name, value in moments.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape:
+                moments[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)

@@ -1,0 +1,153 @@
+"""What every phase of a run shares: settings, folder, device, seeds, metrics and interruptions."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+
+from transop.artifacts import RunFolder
+from transop.config import RuntimeSettings, Settings
+from transop.errors import SettingsError
+from transop.progress import Progress, silent
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Session:
+    """One run in progress.
+
+    Attributes:
+        settings: the resolved settings.
+        folder: where the run writes.
+        fabric: device, precision and data parallelism.
+        progress: announces long work.
+        findings: what the diagnostics noticed so far, one sentence each.
+    """
+
+    settings: Settings
+    folder: RunFolder
+    fabric: Any
+    progress: Progress = silent
+    findings: list[str] = field(default_factory=list)
+    stop_requested: bool = False
+    inside_loop: bool = False
+    _writers: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def device(self) -> torch.device:
+        """Where tensors live."""
+        device: torch.device = self.fabric.device
+        return device
+
+    def seed(self, *names: str | int) -> int:
+        """Derive an independent seed from the run's seed and a purpose."""
+        text = "/".join(str(name) for name in (self.settings.runtime.seed, *names))
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
+
+    def generator(self, *names: str | int) -> torch.Generator:
+        """Make a generator for a purpose; the same names give the same numbers."""
+        return torch.Generator().manual_seed(self.seed(*names))
+
+    @contextmanager
+    def seeded(self, *names: str | int) -> Iterator[None]:
+        """Let modules draw their first weights from a seed of their own."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed(*names))
+            yield
+
+    def write(self, phase: str, step: int, **values: Any) -> None:
+        """Add a line to the metrics and, for numbers, a point to TensorBoard."""
+        if not self.fabric.is_global_zero:
+            return
+        self.folder.append_metrics({"phase": phase, "step": step, **values})
+        for name, value in values.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                self._tensorboard(phase).add_scalar(f"{phase}/{name}", value, step)
+
+    def find(self, phase: str, step: int, finding: str) -> None:
+        """Record a sign of trouble once, in words."""
+        if finding not in self.findings:
+            self.findings.append(finding)
+            self.write(phase, step, finding=finding)
+            logger.warning("%s: %s", phase, finding)
+
+    def rewind(self, phase: str, step: int) -> None:
+        """Forget what a phase wrote after a step that is about to be computed again."""
+        if self.fabric.is_global_zero:
+            self.folder.rewind_metrics(phase, step)
+            self._tensorboard(phase, purge_step=step)
+
+    def close(self) -> None:
+        """Flush what TensorBoard has not written yet."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    def _tensorboard(self, phase: str, purge_step: int | None = None) -> Any:
+        if phase not in self._writers:
+            from torch.utils.tensorboard import SummaryWriter
+
+            folder = str(self.folder.path / "tensorboard" / phase)
+            self._writers[phase] = SummaryWriter(folder, purge_step=purge_step)
+        return self._writers[phase]
+
+    @contextmanager
+    def catching_interrupts(self) -> Iterator[None]:
+        """Let Ctrl-C and SIGTERM finish the step at hand; a second one stops at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def request_stop(number: int, frame: FrameType | None) -> None:
+            if not self.inside_loop or self.stop_requested:
+                raise KeyboardInterrupt
+            self.stop_requested = True
+            logger.info("stopping after this step; press Ctrl-C again to stop at once")
+
+        kept = {s: signal.signal(s, request_stop) for s in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in kept.items():
+                signal.signal(number, handler)
+
+
+def make_fabric(runtime: RuntimeSettings) -> Any:
+    """Set up device, precision and data parallelism as asked, or say what is missing."""
+    accelerator, _, index = runtime.device.partition(":")
+    if accelerator not in ("auto", "cpu", "cuda", "mps"):
+        raise SettingsError(
+            f"runtime.device = '{runtime.device}' is unknown; use auto, cpu, cuda, cuda:N or mps"
+        )
+    if accelerator == "auto":
+        accelerator = _best_accelerator()
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available.get(accelerator, True):
+        raise SettingsError(
+            f"runtime.device = '{runtime.device}', but torch sees no such device here; use cpu"
+        )
+    devices = [int(index)] if index.isdigit() and accelerator == "cuda" else runtime.devices
+    strategy = "ddp" if runtime.devices > 1 else "auto"
+    fabric = Fabric(
+        accelerator=accelerator, devices=devices, strategy=strategy, precision=runtime.precision
+    )
+    if runtime.devices > 1:
+        fabric.launch()
+    return fabric
+
+
+def _best_accelerator() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"

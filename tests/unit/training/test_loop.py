@@ -1,0 +1,149 @@
+import pytest
+import torch
+
+from transop.training.loop import Loop, TrainingFailure, steps_in
+
+
+def start(session, n_steps=20, *, spoil_at=(), **options):
+    """A one-parameter problem with randomness; returns the loop, the weight and a runner."""
+    module = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.ones_(module.weight)
+    optimiser = torch.optim.Adam(module.parameters(), 0.1)
+    noise = session.generator("toy")
+    loop = Loop(
+        session,
+        "toy",
+        n_steps,
+        modules={"module": module},
+        optimisers={"optimiser": optimiser},
+        generators={"noise": noise},
+        steps_per_epoch=5,
+        report_every=4,
+        snapshot_every=3,
+        **options,
+    )
+    spoiled = list(spoil_at)
+
+    def run(stop_before=None):
+        for step in loop:
+            if step == stop_before:
+                session.stop_requested = True
+            target = torch.rand(1, 1, generator=noise)
+            loss = (module(torch.ones(1, 1)) - target).square().sum()
+            if step in spoiled:
+                spoiled.remove(step)
+                loss = loss * float("nan")
+            if not loop.check(loss):
+                continue
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.param_groups[0]["lr"] = 0.1 * loop.step_factor
+            optimiser.step()
+            loop.memory["seen"] = loop.memory.get("seen", 0) + 1
+            loop.record(loss=loss.item())
+
+    return loop, module, run
+
+
+@pytest.mark.parametrize("stop_before", [0, 7, 8, 19])
+def test_an_interrupted_loop_ends_with_the_same_bits(make_session, stop_before):
+    _, whole, run = start(make_session(name="whole"))
+    run()
+    first = start(make_session(name="cut"))
+    with pytest.raises(KeyboardInterrupt):
+        first[2](stop_before)
+    loop, resumed, run = start(make_session(name="cut"))
+    run()
+    assert torch.equal(whole.weight, resumed.weight)
+    assert loop.memory["seen"] == 20
+
+
+def test_an_interrupted_loop_ends_with_the_same_metrics(make_session):
+    sessions = [make_session(name="whole"), make_session(name="cut")]
+    start(sessions[0])[2]()
+    with pytest.raises(KeyboardInterrupt):
+        start(sessions[1])[2](9)
+    start(make_session(name="cut"))[2]()
+    shown = [
+        [(r["step"], r["loss"]) for r in session.folder.read_metrics()] for session in sessions
+    ]
+    assert shown[0] == shown[1]
+    assert [step for step, _ in shown[0]] == [4, 8, 12, 16, 20]
+
+
+def test_checkpoints_are_written_as_often_as_asked(make_session):
+    session = make_session("runtime.checkpoint_seconds=0")
+    written = []
+    save = session.folder.save_checkpoint
+    object.__setattr__(
+        session.folder,
+        "save_checkpoint",
+        lambda p, s, state: (written.append(s), save(p, s, state)),
+    )
+    start(session)[2]()
+    assert written == list(range(1, 21))
+
+
+def test_a_step_that_is_not_finite_is_taken_back_and_halved(make_session):
+    session = make_session()
+    loop, module, run = start(session, spoil_at=[10])
+    run()
+    assert loop.step_factor == 0.5
+    assert torch.isfinite(module.weight).all()
+    assert loop.memory["seen"] == 20
+    findings = [r["finding"] for r in session.folder.read_metrics() if "finding" in r]
+    assert len(findings) == 1
+    assert "not finite at step 10; went back to step 9" in findings[0]
+
+
+def test_a_fourth_failure_stops_with_the_advice(make_session):
+    session = make_session()
+    _, _, run = start(session, spoil_at=[5, 5, 5, 5], explain=lambda: "turn the big knob")
+    with pytest.raises(TrainingFailure, match=r"step 5.*3 times did not help; turn the big knob"):
+        run()
+    assert "turn the big knob" in session.folder.read_metrics()[-1]["finding"]
+
+
+def test_halvings_survive_an_interruption(make_session):
+    _, whole, run = start(make_session(name="whole"), spoil_at=[4])
+    run()
+    with pytest.raises(KeyboardInterrupt):
+        start(make_session(name="cut"), spoil_at=[4])[2](10)
+    loop, resumed, run = start(make_session(name="cut"))
+    run()
+    assert loop.step_factor == 0.5
+    assert torch.equal(whole.weight, resumed.weight)
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(make_session):
+    session = make_session("runtime.checkpoint_seconds=0")
+    _, whole, run = start(session)
+    run()
+    newest = sorted(session.folder.checkpoints.iterdir())[-1]
+    newest.write_bytes(newest.read_bytes()[:-5])
+    _, resumed, run = start(make_session())
+    run()
+    assert torch.equal(whole.weight, resumed.weight)
+
+
+def test_progress_sees_every_step_once_even_after_a_rollback(make_session):
+    session = make_session()
+    seen = []
+
+    def progress(items, description, total=None):
+        assert (description, total) == ("toy", 20)
+        for item in items:
+            seen.append(item)
+            yield item
+        seen.append("end")
+
+    session.progress = progress
+    start(session, spoil_at=[10])[2]()
+    assert seen == [*range(20), "end"]
+
+
+def test_epochs_leave_out_a_last_partial_batch():
+    assert steps_in(2, 105, 10) == (10, 20)
+    assert steps_in(0.5, 100, 10) == (10, 5)
+    assert steps_in(1, 3, 10) == (1, 1)
+    assert steps_in(0, 100, 10) == (10, 0)
