@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 import typer
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transop import cli
@@ -194,6 +194,7 @@ def test_json_on_stdout_is_readable_by_a_program(run_body):
     assert (code, out) == (0, '{\n  "name": "[a]",\n  "n": 1\n}\n')
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(ARGUMENT, max_size=6))
 def test_no_arguments_whatever_cause_a_traceback(arguments):
     """Words a shell could pass, as options and commands, end in help, success or a mistake."""

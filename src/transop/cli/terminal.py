@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 import warnings
@@ -27,6 +28,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 Item = TypeVar("Item")
 logger = logging.getLogger("transop")
@@ -60,12 +62,14 @@ class Terminal:
     def result_table(
         self, title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]]
     ) -> None:
-        """Write a table to stdout; all columns but the first are aligned right."""
+        """Write a table to stdout; columns of numbers are aligned right."""
+        cells = [list(row) for row in rows]
         table = Table(title=title, title_justify="left")
         for position, column in enumerate(columns):
-            table.add_column(column, justify="right" if position else "left")
-        for row in rows:
-            table.add_row(*row)
+            numeric = all(_is_number(row[position]) for row in cells)
+            table.add_column(column, justify="right" if numeric else "left")
+        for row in cells:
+            table.add_row(*(Text(cell) for cell in row))
         self.stdout.print(table)
 
     def notice(self, text: str) -> None:
@@ -75,8 +79,7 @@ class Terminal:
 
     def error(self, text: str) -> None:
         """Write one line about what went wrong; quiet does not silence it."""
-        self.stderr.print("[bold red]error:[/]", end=" ")
-        self.stderr.print(text, markup=False)
+        self.stderr.print(Text.assemble(("error:", "bold red"), " ", text))
 
     @contextmanager
     def resumable(self, remedy: str) -> Iterator[None]:
@@ -164,12 +167,16 @@ class ProgressBars:
 
 def _columns() -> list[ProgressColumn]:
     return [
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
         TextColumn("{task.fields[status]}", style="dim", markup=False),
     ]
+
+
+def _is_number(cell: str) -> bool:
+    return bool(re.fullmatch(r"[-+]?[\d,.]+(e[-+]?\d+)?\s?%?", cell))
 
 
 class _LogLines(logging.Handler):
@@ -183,8 +190,8 @@ class _LogLines(logging.Handler):
         terminal = self._terminal
         text = record.getMessage()
         if record.levelno >= logging.WARNING:
-            terminal.stderr.print(f"[yellow]{record.levelname.lower()}:[/]", end=" ")
-            terminal.stderr.print(text, markup=False)
+            label = f"{record.levelname.lower()}:"
+            terminal.stderr.print(Text.assemble((label, "yellow"), " ", text))
         elif terminal.verbose or terminal.debug:
             terminal.stderr.print(text, markup=False)
         else:

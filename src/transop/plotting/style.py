@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.figure import Figure
 
 from transop.artifacts import write_atomically
@@ -50,22 +51,34 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained", facecolor="white")
 
 
-def save_figure(figure: Figure, stem: Path) -> list[Path]:
-    """Write a figure as PNG and SVG, atomically.
+def render_figure(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
+    """Turn a figure into the bytes of a file; the same figure gives the same bytes."""
+    buffer = BytesIO()
+    metadata = {"png": {"Software": None}, "svg": {"Date": None}}[kind]
+    with look():
+        figure.savefig(buffer, format=kind, metadata=metadata)
+    return buffer.getvalue()
+
+
+def save_figure(
+    figure: Figure, stem: Path, numbers: Mapping[str, np.ndarray] | None = None
+) -> list[Path]:
+    """Write a figure as PNG and SVG beside the numbers it was drawn from, atomically.
 
     Args:
         figure: what to write.
         stem: the path without suffix, e.g. ``runs/demo/figures/operators``.
+        numbers: named arrays for the NPZ file; none writes none.
 
     Returns:
         The files written.
     """
-    written = []
-    for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
+    contents = {".png": render_figure(figure, "png"), ".svg": render_figure(figure, "svg")}
+    if numbers is not None:
         buffer = BytesIO()
-        with look():
-            figure.savefig(buffer, format=suffix[1:], metadata=metadata)
-        path = stem.with_name(stem.name + suffix)
-        write_atomically(path, buffer.getvalue())
-        written.append(path)
-    return written
+        np.savez_compressed(buffer, **dict(numbers))
+        contents[".npz"] = buffer.getvalue()
+    paths = [stem.with_name(stem.name + suffix) for suffix in contents]
+    for path, content in zip(paths, contents.values(), strict=True):
+        write_atomically(path, content)
+    return paths
