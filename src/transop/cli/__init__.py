@@ -15,11 +15,16 @@ from typing import Annotated, Any
 
 import typer
 
-from transop.cli.data import data
+from transop.cli import data, demo, path, train
 from transop.cli.terminal import Interrupted, Terminal, make_streams_forgiving
 
 # A function becomes a command, a typer.Typer a group of them; --help keeps this order.
-COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {"data": data}
+COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {
+    "demo": demo.demo,
+    "train": train.train,
+    "path": path.path,
+    "data": data.data,
+}
 
 _USER_MISTAKE, _FAILED, _BUG, _INTERRUPTED = 2, 1, 70, 130
 _GLOBAL_FLAGS = {"--quiet", "-q", "--verbose", "-v", "--debug"}
@@ -45,8 +50,10 @@ def start(
 ) -> None:
     """Learn identity-preserving transformations from unlabelled images.
 
-    Results go to stdout, all else to stderr. Exit codes: 0 done, 2 a mistake in what was asked,
-    1 the machine failed (a full disk, say), 70 a bug of ours, 130 stopped with Ctrl-C.
+    Results go to stdout, all else to stderr; --quiet and its like may stand anywhere.
+
+    Exit codes: 0 done, 2 a mistake in what was asked, 1 the machine failed
+    (a full disk, say), 130 stopped with Ctrl-C, 70 a bug of ours.
     """
     del version
     ctx.obj = Terminal(quiet=quiet, verbose=verbose or debug, debug=debug)

@@ -76,7 +76,8 @@ def save_figure(
     contents = {".png": render_figure(figure, "png"), ".svg": render_figure(figure, "svg")}
     if numbers is not None:
         buffer = BytesIO()
-        np.savez_compressed(buffer, **dict(numbers))
+        arrays: dict[str, Any] = dict(numbers)
+        np.savez_compressed(buffer, **arrays)
         contents[".npz"] = buffer.getvalue()
     paths = [stem.with_name(stem.name + suffix) for suffix in contents]
     for path, content in zip(paths, contents.values(), strict=True):

@@ -1,0 +1,95 @@
+"""``transop demo``: the whole story on 5,000 digits."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transop.cli.runs import claim_folder, settings_to_resume, stored_settings
+from transop.cli.terminal import Terminal
+from transop.cli.train import (
+    DeviceOption,
+    ForceOption,
+    JsonOption,
+    SeedOption,
+    SetOption,
+    as_overrides,
+    run_phases,
+    show_summary,
+)
+
+if TYPE_CHECKING:
+    from transop.artifacts import RunFolder
+    from transop.config import Settings
+    from transop.model import ManifoldAutoencoder
+
+
+def demo(
+    ctx: typer.Context,
+    out: Annotated[Path, typer.Option(help="Run folder.")] = Path("runs/demo"),
+    changes: SetOption = None,
+    seed: SeedOption = None,
+    device: DeviceOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in --out with its own settings.")
+    ] = False,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train on 5,000 real digits, draw what was learned and sum it up; takes minutes.
+
+    Called again with the same settings it goes on where it stopped, or only draws and sums up.
+    """
+    from transop.artifacts import RunFolder
+    from transop.config import load_settings
+
+    terminal: Terminal = ctx.obj
+    options = as_overrides({"seed": seed, "device": device}, "runtime.")
+    overrides = [*(changes or ()), *options]
+    settings = load_settings("demo", overrides)
+    folder = RunFolder(out)
+    stored = stored_settings(folder)
+    if stored is not None and resume:
+        settings = settings_to_resume(stored, settings, overrides, out)
+    elif stored is None or stored != settings or force:
+        claim_folder(folder, force=force)
+        stored = None
+    command = " ".join(["demo", *(f"--set {shlex.quote(change)}" for change in changes or ())])
+    model = run_phases(terminal, settings, folder, command, resume=stored is not None)
+    figures = _draw(terminal, model, settings, folder)
+    show_summary(terminal, folder, as_json=as_json)
+    _say_what_next(terminal, model, figures, out)
+
+
+def _draw(
+    terminal: Terminal, model: ManifoldAutoencoder, settings: Settings, folder: RunFolder
+) -> list[Path]:
+    from transop.cli.showcase import draw_showcase
+    from transop.data import load_dataset
+
+    terminal.notice("drawing figures")
+    data = settings.data
+    dataset = load_dataset(data.source, image_size=data.image_size, channels=data.channels)
+    return draw_showcase(model, dataset, folder.figures)
+
+
+def _say_what_next(
+    terminal: Terminal, model: ManifoldAutoencoder, figures: list[Path], out: Path
+) -> None:
+    """Name the pictures, own up to what is missing, suggest a next step."""
+    from transop.config import PHASES
+
+    if "operators" in model.phases:
+        living = int(model.operators.living().sum())
+        terminal.notice(f"{living} of {model.operators.n_operators} operators are alive")
+    missing = [phase for phase in PHASES if phase not in model.phases]
+    if missing:
+        terminal.notice(f"not part of this version yet: {', '.join(missing)}")
+    for figure in figures:
+        terminal.notice(f"picture: {figure}")
+    if "operators" in model.phases:
+        folder = shlex.quote(str(out))
+        terminal.notice(f"next: transop path {folder} A.png B.png, with two images of digits")

@@ -1,0 +1,92 @@
+"""Which folder a run goes to, and what is done with a run that is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transop.errors import UserError
+
+if TYPE_CHECKING:
+    from transop.artifacts import RunFolder
+    from transop.config import Settings
+
+# What may differ when a run is continued: where it computes, not what.
+_MAY_CHANGE = ("runtime.device", "runtime.devices", "runtime.checkpoint_seconds")
+
+
+def stored_settings(folder: RunFolder) -> Settings | None:
+    """Read the settings of the run in a folder, or None if there is no run."""
+    from transop.config import load_settings
+
+    return load_settings(folder.config_file) if folder.config_file.exists() else None
+
+
+def claim_folder(folder: RunFolder, *, force: bool) -> None:
+    """Make sure a new run would overwrite nothing.
+
+    Args:
+        folder: where the run is to go.
+        force: move an earlier run out of the way under another name.
+    """
+    path = folder.path
+    if path.exists() and not path.is_dir():
+        raise UserError(f"--out '{path}' is a file; choose a folder")
+    if not path.exists() or all(entry.name.startswith(".") for entry in path.iterdir()):
+        return
+    if not folder.config_file.exists():
+        raise UserError(
+            f"--out '{path}' holds files that are not a run of transop; choose a new folder"
+        )
+    if not force:
+        raise UserError(
+            f"--out '{path}' holds a run already; continue it with --resume, "
+            "start anew with --force, or choose another folder"
+        )
+    with folder.locked():  # never move a run away from a process that is writing it
+        path.rename(_free_name(path))
+
+
+def settings_to_resume(
+    stored: Settings, wanted: Settings, overrides: Sequence[str], path: Path
+) -> Settings:
+    """Take up a run's own settings, with overrides that change nothing it has learned from.
+
+    Args:
+        stored: what the run was started with.
+        wanted: what the recipe and the overrides ask for now.
+        overrides: the ``section.key=value`` given now; those left out stay as stored.
+        path: the run's folder, for the error.
+    """
+    if stored.recipe != wanted.recipe:
+        raise UserError(
+            f"--resume: '{path}' holds a run of recipe '{stored.recipe}', not '{wanted.recipe}'"
+        )
+    settings = stored.updated(overrides)
+    before, after = _flat(stored.model_dump()), _flat(settings.model_dump())
+    for key, value in after.items():
+        if value != before[key] and key not in _MAY_CHANGE:
+            raise UserError(
+                f"--resume: {key} = {value!r}, but the run in '{path}' was started with "
+                f"{before[key]!r}; leave it out, or choose another --out"
+            )
+    return settings
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Name every value of a nested mapping by its dotted path."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            flat.update(_flat(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (candidate := path.with_name(f"{path.name}.earlier-{number}")).exists():
+        number += 1
+    return candidate

@@ -1,0 +1,132 @@
+"""The demo's pictures: what the model reconstructs, what each operator does, where paths lead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from transop.evaluation import same_class_pairs
+from transop.operators import sample_laplace
+from transop.plotting import image_grid, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from transop.data import ImageDataset
+    from transop.model import ManifoldAutoencoder
+
+Drawing = Callable[["ManifoldAutoencoder", "ImageDataset"], tuple["Figure", dict[str, np.ndarray]]]
+
+_REACH = 0.9  # how far a strip goes to either side, as a share of the latent point's length
+_MOST_OPERATORS = 8
+
+
+def draw_showcase(model: ManifoldAutoencoder, dataset: ImageDataset, folder: Path) -> list[Path]:
+    """Draw every figure whose phase the model has been through.
+
+    Returns:
+        The PNG files; an SVG and the numbers stand beside each.
+    """
+    drawn = []
+    for name, (phase, draw) in FIGURES.items():
+        if phase in model.phases:
+            figure, numbers = draw(model, dataset)
+            drawn.append(save_figure(figure, folder / name, numbers)[0])
+    return drawn
+
+
+def _reconstructions(
+    model: ManifoldAutoencoder, dataset: ImageDataset
+) -> tuple[Figure, dict[str, np.ndarray]]:
+    images = dataset.batch(_examples(dataset))
+    pair = {"image": images.numpy(), "reconstruction": model.reconstruct(images).cpu().numpy()}
+    title = "Test images and what the autoencoder makes of them"
+    return image_grid(np.stack(list(pair.values())), title=title, row_labels=list(pair)), pair
+
+
+def _operators(
+    model: ManifoldAutoencoder, dataset: ImageDataset
+) -> tuple[Figure, dict[str, np.ndarray]]:
+    """Apply the strongest living operators, one per row, to one image in both directions."""
+    magnitudes = model.operators.magnitudes().detach().cpu()
+    living = model.operators.living().cpu()
+    order = [int(m) for m in magnitudes.argsort(descending=True) if living[m]][:_MOST_OPERATORS]
+    point = model.encode(dataset.batch(_examples(dataset)[3:4]))[0]
+    shares = torch.linspace(-_REACH, _REACH, 9)
+    coefficients = torch.zeros(len(order), len(shares), model.operators.n_operators)
+    matrices = model.operators.operators.detach()
+    for row, m in enumerate(order):
+        coefficients[row, :, m] = shares * float(point.norm() / (matrices[m] @ point).norm())
+    points = point.expand(*coefficients.shape[:2], -1)
+    frames = model.decode(model.transport(points, coefficients)).cpu().numpy()
+    figure = image_grid(
+        frames,
+        title="One image moved by each operator alone, back and forth",
+        row_labels=[f"operator {m}" for m in order],
+        column_labels=[f"{share:+.2g}" if share else "image" for share in shares.tolist()],
+        boxed=[(row, len(shares) // 2) for row in range(len(order))],
+    )
+    return figure, {"frames": frames, "coefficients": coefficients.numpy()}
+
+
+def _paths(
+    model: ManifoldAutoencoder, dataset: ImageDataset
+) -> tuple[Figure, dict[str, np.ndarray]]:
+    """Join same-class test images and go on beyond the end."""
+    rows = _held_out(dataset)
+    labels = np.zeros(len(rows), int) if dataset.labels is None else dataset.labels[rows]
+    first, second = same_class_pairs(labels, 1, torch.Generator().manual_seed(0))
+    start, end = dataset.batch(rows[first[:8]]), dataset.batch(rows[second[:8]])
+    times = np.linspace(0, 2, 9)
+    frames = model.path(start, end, t=times.tolist()).cpu().numpy()
+    strip = np.concatenate([start.numpy()[:, None], frames, end.numpy()[:, None]], axis=1)
+    figure = image_grid(
+        strip,
+        title="From one image towards another (t = 1) and beyond",
+        column_labels=["start", *(f"{t:.3g}" for t in times), "end"],
+        boxed=[(row, column) for row in range(len(strip)) for column in (0, strip.shape[1] - 1)],
+    )
+    return figure, {"frames": frames, "times": times}
+
+
+def _samples(
+    model: ManifoldAutoencoder, dataset: ImageDataset
+) -> tuple[Figure, dict[str, np.ndarray]]:
+    """Sample as far as the coefficient encoder says identity is kept."""
+    images = dataset.batch(_examples(dataset)[:8])
+    points = model.encode(images)[:, None].expand(-1, 9, -1)
+    scales = model.scales_at(points).cpu()
+    coefficients = sample_laplace(scales, generator=torch.Generator().manual_seed(0))
+    frames = model.decode(model.transport(points, coefficients)).cpu().numpy()
+    figure = image_grid(
+        np.concatenate([images.numpy()[:, None], frames], axis=1),
+        title="Learned augmentations: random moves that keep identity",
+        boxed=[(row, 0) for row in range(len(images))],
+    )
+    return figure, {"frames": frames, "coefficients": coefficients.numpy()}
+
+
+# Name of the files, the phase that makes it possible, the function that draws it.
+FIGURES: dict[str, tuple[str, Drawing]] = {
+    "reconstructions": ("autoencoder", _reconstructions),
+    "operators": ("operators", _operators),
+    "paths": ("operators", _paths),
+    "samples": ("coefficient_encoder", _samples),
+}
+
+
+def _held_out(dataset: ImageDataset) -> np.ndarray:
+    return next(dataset.splits[s] for s in ("test", "validation", "train") if s in dataset.splits)
+
+
+def _examples(dataset: ImageDataset) -> np.ndarray:
+    """Choose ten held-out images, one of each class while there are classes."""
+    rows = _held_out(dataset)
+    if dataset.labels is None:
+        return rows[:10]
+    labels = dataset.labels[rows]
+    return np.array([rows[np.flatnonzero(labels == label)[0]] for label in np.unique(labels)[:10]])
