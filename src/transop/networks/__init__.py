@@ -6,6 +6,12 @@ import torch
 from torch import nn
 
 from transop.errors import UserError
+from transop.networks.attributes import (
+    AttributeNet,
+    DynamicLossWeights,
+    attribute_losses,
+    build_attribute_net,
+)
 from transop.networks.autoencoder import (
     Autoencoder,
     AutoencoderBuilder,
@@ -21,11 +27,15 @@ from transop.networks.coefficient_encoder import CoefficientEncoder
 __all__ = [
     "AUTOENCODERS",
     "CLASSIFIERS",
+    "AttributeNet",
     "Autoencoder",
     "AutoencoderShape",
     "CoefficientEncoder",
+    "DynamicLossWeights",
     "LatentClassifier",
     "LeNet",
+    "attribute_losses",
+    "build_attribute_net",
     "build_autoencoder",
     "build_classifier",
     "prefer_channels_last",

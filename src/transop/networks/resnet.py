@@ -61,7 +61,7 @@ class ResNet18(nn.Module):
         self.layer3 = _stage(128, 256, stride=2)
         self.layer4 = _stage(256, N_FEATURES, stride=2)
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.fc = nn.Linear(N_FEATURES, num_classes)
+        self.fc: nn.Module = nn.Linear(N_FEATURES, num_classes)
         # not persistent: the published weights do not hold them
         self.register_buffer("mean", torch.tensor(_MEAN).view(1, 3, 1, 1), persistent=False)
         self.register_buffer(
