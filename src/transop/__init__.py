@@ -17,6 +17,7 @@ _PUBLIC_NAMES: dict[str, str] = {
     "InferenceResult": "transop.inference",
     "load_dataset": "transop.data",
     "ImageDataset": "transop.data",
+    "build_pairs": "transop.pairs",
     "ManifoldAutoencoder": "transop.model",
     "fit": "transop.training",
 }

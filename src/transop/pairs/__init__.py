@@ -1,0 +1,131 @@
+"""Pairs of images for the operators to connect: features, then neighbours, then pairs."""
+
+import difflib
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transop.data import ImageDataset, cache_folder
+from transop.errors import DataError, UserError
+from transop.pairs import backbones, strategies
+from transop.pairs.examples import NeighbourExamples, neighbour_examples
+from transop.pairs.features import FeatureExtractor, extract_features
+from transop.pairs.given import Given
+from transop.pairs.neighbours import nearest_neighbours
+from transop.pairs.request import Backbone, Features, PairRequest, Search, Strategy
+from transop.pairs.source import PairSource
+from transop.progress import Progress, silent
+
+BACKBONES: dict[str, Backbone] = {
+    "auto": backbones.auto,
+    "efficientnet-lite0": backbones.efficientnet_lite0,
+    "resnet18": backbones.resnet18,
+}
+STRATEGIES: dict[str, Strategy] = {
+    "perceptual": partial(strategies.perceptual, backbones=BACKBONES),
+    "pixel": strategies.pixel,
+    "latent": strategies.latent,
+    "same-class": strategies.same_class,
+    "perceptual-in-class": partial(strategies.perceptual_in_class, backbones=BACKBONES),
+    "random": strategies.at_random,
+    "given": strategies.given,
+}
+SEARCHES: tuple[Search, ...] = ("auto", "exact", "faiss")
+
+__all__ = [
+    "BACKBONES",
+    "SEARCHES",
+    "STRATEGIES",
+    "FeatureExtractor",
+    "NeighbourExamples",
+    "PairSource",
+    "build_pairs",
+    "extract_features",
+    "nearest_neighbours",
+    "neighbour_examples",
+]
+
+
+def build_pairs(
+    dataset: ImageDataset,
+    strategy: str = "perceptual",
+    *,
+    n_neighbours: int = 5,
+    split: str | None = "train",
+    features: Features | None = None,
+    weights: str | Path | None = None,
+    latents: np.ndarray | Tensor | None = None,
+    given: Given | None = None,
+    search: Search = "auto",
+    cache_dir: str | Path | None = None,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> PairSource:
+    """Decide which images of a split may be paired with which.
+
+    Features and neighbour tables are kept in the cache and computed once per images and
+    settings.
+
+    Args:
+        dataset: the images.
+        strategy: a key of ``STRATEGIES``.
+        n_neighbours: a partner is drawn from so many nearest images.
+        split: the split to pair within; None takes all images.
+        features: for the perceptual strategies: a key of ``BACKBONES`` (``"auto"`` if not
+            given), a function from images in [0, 1] to one row of features each, or an array
+            with one row per image.
+        weights: a weights file for the backbone, if not its default.
+        latents: one latent point per image, for ``"latent"``.
+        given: a file, array or named arrays, for ``"given"``.
+        search: ``"exact"``, ``"faiss"``, or ``"auto"``: exact up to 400,000 images.
+        cache_dir: root of the cache; the user's cache folder if not given.
+        device: where features and distances are computed.
+        progress: announces long work.
+
+    Returns:
+        A source to draw pairs from; randomness comes in when drawing.
+
+    Raises:
+        UserError: a name is unknown or an ingredient of the strategy is missing or wrong.
+    """
+    _check_choice("strategy", strategy, list(STRATEGIES))
+    _check_choice("search", search, list(SEARCHES))
+    if n_neighbours < 1:
+        raise UserError(f"n_neighbours={n_neighbours} must be at least 1")
+    request = PairRequest(
+        dataset=dataset,
+        rows=_rows(dataset, split),
+        n_neighbours=n_neighbours,
+        features="auto" if features is None else features,
+        weights=None if weights is None else Path(weights),
+        latents=latents,
+        given=given,
+        search=search,
+        cache_dir=cache_folder() if cache_dir is None else Path(cache_dir),
+        device=torch.device(device),
+        progress=silent if progress is None else progress,
+    )
+    return STRATEGIES[strategy](request)
+
+
+def _check_choice(argument: str, value: str, choices: list[str]) -> None:
+    if value not in choices:
+        near = difflib.get_close_matches(str(value), choices, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UserError(
+            f"{argument}={value!r} is unknown; choose one of {', '.join(choices)}{hint}"
+        )
+
+
+def _rows(dataset: ImageDataset, split: str | None) -> Tensor:
+    if split is None:
+        return torch.arange(len(dataset))
+    if split not in dataset.splits:
+        raise DataError(
+            f"split={split!r} is not in data set {dataset.meta.name!r}; "
+            f"it has {', '.join(dataset.splits)}"
+        )
+    return torch.from_numpy(np.array(dataset.splits[split], dtype=np.int64))

@@ -1,0 +1,169 @@
+"""Turn images into perceptual features: a pretrained classifier's pre-logit layer."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from transop.data import ImageDataset
+from transop.errors import UserError
+from transop.progress import Progress, silent
+
+ImageFunction = Callable[[Tensor], Tensor]
+
+# Feature maps of about so many input pixels stay in a core's cache: larger batches are slower.
+_PIXELS_PER_BATCH = 2**18
+_LARGEST_BATCH = 256
+
+
+@dataclass(frozen=True)
+class FeatureExtractor:
+    """A function from images in [0, 1] to features, and how best to call it.
+
+    Attributes:
+        function: (b, channels, h, w) floats in [0, 1] to (b, f) floats.
+        batch_size: images per call.
+        key: names function and settings for the cache; None when they cannot be named.
+        module: the network inside, moved to the device before use.
+    """
+
+    function: ImageFunction
+    batch_size: int
+    key: str | None
+    module: nn.Module | None = None
+
+
+def input_size_for(image_size: int) -> int:
+    """Choose the side to which images are enlarged before an ImageNet network sees them.
+
+    ImageNet networks halve an image five times, so 28 pixels would shrink to one. They were
+    trained on 224 pixels, which takes seven times as long as 96; docs/pairs.md has the
+    measurements behind the rule.
+
+    Args:
+        image_size: side of the images, in pixels.
+
+    Returns:
+        Twice the side in steps of 32, between 96 and 224.
+    """
+    return min(max(32 * round(2 * image_size / 32), 96), 224)
+
+
+def batch_size_for(input_size: int) -> int:
+    """Choose how many images of a size go through a network at once."""
+    return max(1, min(_PIXELS_PER_BATCH // input_size**2, _LARGEST_BATCH))
+
+
+def prepare_images(images: Float[Tensor, "b c h w"], input_size: int) -> Float[Tensor, "b 3 s s"]:
+    """Bring images in [0, 1] to a size and to three channels, in the layout CPUs like best."""
+    shrinks = images.shape[-1] > input_size  # enlarging needs no filter against aliasing
+    if images.shape[-1] != input_size:
+        images = F.interpolate(
+            images, size=(input_size, input_size), mode="bilinear", antialias=shrinks
+        )
+    return images.expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
+
+
+def extract_features(
+    dataset: ImageDataset,
+    rows: Int64[Tensor, " n"],
+    extractor: FeatureExtractor,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Progress = silent,
+) -> Float[Tensor, "n f"]:
+    """Run images through an extractor and collect the features in half precision.
+
+    Half precision halves memory and disk; rounding to three digits reorders only neighbours
+    that are equally near for any practical purpose.
+
+    Args:
+        dataset: where the images are.
+        rows: which images.
+        extractor: the function and its batch size.
+        device: where the function runs; on the CPU, batches run side by side, one per thread.
+        progress: announces the batches.
+
+    Returns:
+        One row per image, float16 on the CPU.
+    """
+    if extractor.module is not None:
+        extractor.module.to(device)
+    n_batches = -(-len(rows) // extractor.batch_size)
+    collected: Tensor | None = None
+    start = 0
+    with torch.inference_mode():
+        batches = _run(dataset, rows, extractor, torch.device(device))
+        for block in progress(batches, "perceptual features", n_batches):
+            if collected is None:
+                collected = torch.empty(len(rows), block.shape[1], dtype=torch.float16)
+            collected[start : start + len(block)] = block
+            start += len(block)
+    assert collected is not None  # a data set is never empty
+    return collected.clone()  # leaves inference mode: callers may use it with autograd
+
+
+def _run(
+    dataset: ImageDataset, rows: Tensor, extractor: FeatureExtractor, device: torch.device
+) -> Iterator[Tensor]:
+    """Yield the features of one batch after another, in order."""
+
+    def features_of(start: int) -> Tensor:
+        with torch.inference_mode():  # thread-local, so every worker enters it
+            chosen = rows[start : start + extractor.batch_size]
+            found = extractor.function(dataset.batch(chosen, device=device))
+            _check_output(found, len(chosen))
+            return found.flatten(1).half().cpu()
+
+    starts = range(0, len(rows), extractor.batch_size)
+    n_threads = torch.get_num_threads()
+    if device.type != "cpu" or n_threads == 1:
+        yield from map(features_of, starts)
+        return
+    with _one_thread_each(n_threads) as pool:
+        # Waiting for the oldest of a few batches keeps order and bounds what is in memory.
+        remaining = iter(starts)
+        waiting = [pool.submit(features_of, s) for s in islice(remaining, 2 * n_threads)]
+        while waiting:
+            block = waiting.pop(0).result()
+            waiting.extend(pool.submit(features_of, s) for s in islice(remaining, 1))
+            yield block
+
+
+@contextmanager
+def _one_thread_each(n_threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Offer a pool whose workers each compute on one thread.
+
+    Splitting batches between threads beats splitting every layer: no thread waits for another
+    at the end of each of a hundred small layers.
+    """
+    ready = threading.Barrier(n_threads + 1)
+
+    def settle() -> None:
+        torch.set_num_threads(1)
+        torch.get_num_threads()  # torch fixes a thread's number at the first question
+        ready.wait()
+
+    with ThreadPoolExecutor(n_threads, initializer=settle) as pool:
+        for _ in range(n_threads):
+            pool.submit(int)
+        ready.wait()
+        # The setting also became the default of threads yet to come: put that back.
+        torch.set_num_threads(n_threads)
+        yield pool
+
+
+def _check_output(found: object, n_images: int) -> None:
+    if not isinstance(found, Tensor) or found.ndim < 2 or len(found) != n_images:
+        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise UserError(
+            f"features: the function returned {shape} for {n_images} images; "
+            "it must return a tensor with one row per image"
+        )

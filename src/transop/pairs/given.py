@@ -1,0 +1,240 @@
+"""Read pairs the user brings: index pairs, neighbour tables, time or transformation labels."""
+
+import csv
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, Shaped
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from transop.errors import DataError
+from transop.pairs.neighbours import MISSING, group_members
+from transop.pairs.source import ListedPartners
+
+_LOG = logging.getLogger(__name__)
+
+Given = str | Path | ArrayLike | Tensor | Mapping[str, Any]
+
+# What a table, file or mapping may hold: the main entry and the group that goes with it.
+_GROUP_OF = {"neighbours": None, "pairs": None, "time": "sequence", "transformation": "object"}
+
+
+@dataclass(frozen=True)
+class Positions:
+    """How data set indices and positions within the split correspond."""
+
+    rows: Int64[np.ndarray, " n"]
+    n_dataset: int
+
+    @property
+    def n_split(self) -> int:
+        """Number of images of the split."""
+        return len(self.rows)
+
+    def of_dataset(self, indices: Int64[np.ndarray, "..."]) -> Int64[np.ndarray, "..."]:
+        """Turn data set indices into positions, -1 for images outside the split."""
+        position = np.full(self.n_dataset, MISSING, dtype=np.int64)
+        position[self.rows] = np.arange(self.n_split)
+        return np.where(indices == MISSING, MISSING, position[indices])
+
+    def per_image(self, values: Shaped[np.ndarray, "m ..."], name: str) -> np.ndarray:
+        """Take the split's values from one per image of the split or of the data set."""
+        if len(values) == self.n_split:
+            return values
+        if len(values) == self.n_dataset:
+            return np.asarray(values[self.rows])
+        raise DataError(
+            f"given: {name} has {len(values)} rows; pass one for each of the {self.n_split} "
+            f"images of the split or the {self.n_dataset} of the data set"
+        )
+
+
+def read_given(given: Given, positions: Positions, n_neighbours: int) -> Tensor | ListedPartners:
+    """Turn what the user brought into partners within the split.
+
+    Args:
+        given: a ``.npz``, ``.npy`` or ``.csv`` file, an array, or named arrays; see
+            docs/pairs.md for the names and for what an unnamed array is taken for.
+        positions: the split the pairs are for.
+        n_neighbours: neighbours per image where only coordinates are given.
+
+    Returns:
+        A neighbour table (n, k) where there is one, else listed partners.
+    """
+    name, values, group = _named(given, positions)
+    if name == "neighbours":
+        return _from_table(values, positions)
+    if name == "pairs":
+        return _from_pairs(values, positions)
+    coordinates = positions.per_image(_as_coordinates(values, name), name)
+    groups = np.zeros(positions.n_split, dtype=np.int64)
+    if group is not None:
+        chosen = positions.per_image(np.asarray(group), str(_GROUP_OF[name]))
+        groups = np.unique(chosen, return_inverse=True)[1].astype(np.int64)
+    return torch.from_numpy(nearest_coordinates(coordinates, groups, n_neighbours))
+
+
+def nearest_coordinates(
+    coordinates: Float[np.ndarray, "n f"], groups: Int64[np.ndarray, " n"], n_neighbours: int
+) -> Int64[np.ndarray, "n k"]:
+    """List the nearest other rows of the same group, for few coordinates in full precision.
+
+    A tree, unlike a matrix product of squares, tells apart frames that differ by a millionth of
+    the sequence's length.
+    """
+    from scipy.spatial import KDTree
+
+    found = np.full((len(coordinates), n_neighbours), MISSING, dtype=np.int64)
+    for members in group_members(groups):
+        k = min(n_neighbours, len(members) - 1)
+        if k == 0:
+            continue
+        _, near = KDTree(coordinates[members]).query(coordinates[members], k=k + 1)
+        own = near == np.arange(len(members))[:, None]
+        own[~own.any(1), -1] = True  # so many equal rows that its own is not among the nearest
+        found[members, :k] = members[near[~own].reshape(-1, k)]
+    return found
+
+
+def _named(given: Given, positions: Positions) -> tuple[str, np.ndarray, np.ndarray | None]:
+    """Find out what was given: the name of the entry, its values and its group."""
+    if isinstance(given, str | Path):
+        given = _read_file(Path(given))
+    if not isinstance(given, Mapping):
+        array = np.asarray(given.cpu() if isinstance(given, Tensor) else given)
+        return _guess_name(array, positions), array, None
+    known = [name for name in _GROUP_OF if name in given]
+    allowed = {*known, *(str(_GROUP_OF[name]) for name in known)}
+    unknown = set(given) - allowed
+    if len(known) != 1 or unknown:
+        raise DataError(
+            f"given holds {', '.join(map(repr, given)) or 'nothing'}; it must hold one of "
+            "'neighbours', 'pairs', 'time' (with 'sequence' if wanted) or 'transformation' "
+            "(with 'object' if wanted)"
+        )
+    name = known[0]
+    group = given.get(str(_GROUP_OF[name]))
+    return name, np.asarray(given[name]), None if group is None else np.asarray(group)
+
+
+def _guess_name(array: np.ndarray, positions: Positions) -> str:
+    """Name an unnamed array by its shape and type; refuse what could mean two things."""
+    if array.ndim == 1:
+        return "time"
+    if array.ndim == 2 and np.issubdtype(array.dtype, np.floating):
+        return "transformation"
+    if array.ndim == 2 and array.shape[1] == 2:
+        if len(array) in (positions.n_split, positions.n_dataset):
+            raise DataError(
+                f"given has shape {array.shape}: that may be pairs or a table of two neighbours; "
+                "name it, as in given={'pairs': ...} or given={'neighbours': ...}"
+            )
+        return "pairs"
+    if array.ndim == 2:
+        return "neighbours"
+    raise DataError(
+        f"given has shape {array.shape}; "
+        "pass pairs (p, 2), neighbours (n, k) or one value per image"
+    )
+
+
+def _read_file(path: Path) -> Mapping[str, Any] | np.ndarray:
+    if not path.is_file():
+        raise DataError(f"given='{path}' does not exist; pass a .npz, .npy or .csv file")
+    try:
+        if path.suffix == ".csv":
+            return _read_csv(path)
+        if path.suffix in (".npz", ".npy"):
+            loaded = np.load(path, allow_pickle=False)  # a pickle could run code
+            return dict(loaded) if path.suffix == ".npz" else np.asarray(loaded)
+    except (OSError, ValueError, EOFError, KeyError) as error:
+        raise DataError(f"given='{path}' cannot be read: {error}") from error
+    raise DataError(f"given='{path}' has an unknown ending; pass a .npz, .npy or .csv file")
+
+
+def _read_csv(path: Path) -> dict[str, Any]:
+    """Read columns by their header: start and end, or time, or transformation..., with a group."""
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file, strict=True)
+        names = reader.fieldnames or []
+        lines = list(reader)
+    if any(None in line.values() or None in line for line in lines):
+        raise ValueError("a line has more or fewer values than the header")
+    columns = {name: [line[name] for line in lines] for name in names}
+    if set(names) == {"start", "end"}:
+        return {"pairs": np.array([columns["start"], columns["end"]], dtype=np.int64).T}
+    found: dict[str, Any] = {}
+    moved = [name for name in names if name.startswith("transformation")]
+    if moved:
+        found["transformation"] = np.array([columns.pop(name) for name in moved], np.float64).T
+    for name, values in columns.items():
+        found[name] = np.array(values, dtype=np.float64 if name == "time" else np.str_)
+    return found
+
+
+def _from_table(values: np.ndarray, positions: Positions) -> Tensor:
+    """Check a neighbour table and bring it to positions within the split."""
+    table = _as_indices(values, "neighbours", least=MISSING)
+    if table.ndim != 2 or table.shape[1] == 0:
+        raise DataError(f"given: neighbours has shape {table.shape}; it must be (images, k)")
+    if len(table) == positions.n_split:
+        _check_range(table, positions.n_split, "neighbours")
+    elif positions.rows.max() < len(table) <= positions.n_dataset:
+        _check_range(table, len(table), "neighbours")
+        table = positions.of_dataset(table[positions.rows])
+    else:
+        table = positions.per_image(table, "neighbours")  # raises, naming both sizes
+    table = np.where(table == np.arange(len(table))[:, None], MISSING, table)
+    # left-packed: missing entries (outside the split, or the image itself) go to the end
+    order = np.argsort(table == MISSING, axis=1, kind="stable")
+    return torch.from_numpy(np.take_along_axis(table, order, axis=1))
+
+
+def _from_pairs(values: np.ndarray, positions: Positions) -> ListedPartners:
+    """Check data set index pairs and keep those inside the split that join two images."""
+    pairs = _as_indices(values, "pairs", least=0)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise DataError(f"given: pairs has shape {pairs.shape}; it must be (pairs, 2)")
+    _check_range(pairs, positions.n_dataset, "pairs")
+    inside = positions.of_dataset(pairs)
+    keep = (inside != MISSING).all(1) & (inside[:, 0] != inside[:, 1])
+    if not keep.all():
+        _LOG.info(
+            "%d of %d given pairs lie outside the split or join an image to itself",
+            int((~keep).sum()),
+            len(pairs),
+        )
+    return ListedPartners.from_pairs(torch.from_numpy(inside[keep]), positions.n_split)
+
+
+def _as_indices(values: np.ndarray, name: str, least: int) -> Int64[np.ndarray, "..."]:
+    if not np.issubdtype(values.dtype, np.integer):
+        raise DataError(f"given: {name} has type {values.dtype}; image indices are integers")
+    if values.size and values.min() < least:
+        raise DataError(f"given: {name} contains {values.min()}; image indices count from 0")
+    return values.astype(np.int64)
+
+
+def _check_range(indices: np.ndarray, n_images: int, name: str) -> None:
+    if indices.size and indices.max() >= n_images:
+        raise DataError(
+            f"given: {name} points to image {indices.max()} but there are {n_images}; "
+            f"use indices from 0 to {n_images - 1}"
+        )
+
+
+def _as_coordinates(values: np.ndarray, name: str) -> Float[np.ndarray, "n f"]:
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"given: {name} must be numbers ({error})") from error
+    numbers = numbers.reshape(len(numbers), -1) if numbers.ndim else numbers.reshape(1, 1)
+    if not np.isfinite(numbers).all():
+        raise DataError(f"given: {name} contains a value that is not finite")
+    return numbers

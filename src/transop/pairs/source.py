@@ -1,0 +1,232 @@
+"""Draw pairs: a start image and, at random, one of the partners it may have."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from transop.errors import DataError, UserError
+from transop.pairs.neighbours import MISSING, group_members
+
+Pair = tuple[Int64[Tensor, " b"], Int64[Tensor, " b"]]
+
+
+class Partners(Protocol):
+    """Who may be paired with whom; positions count from 0 within the split."""
+
+    def counts(self) -> Int64[Tensor, " n"]:
+        """Say how many partners every image has."""
+        ...
+
+    def draw(
+        self, anchors: Int64[Tensor, " b"], generator: torch.Generator | None
+    ) -> Int64[Tensor, " b"]:
+        """Choose one partner per anchor at random; every anchor must have one."""
+        ...
+
+    def agreement(self, labels: Int64[Tensor, " n"]) -> float:
+        """Give the share of pairs with equal labels, every anchor counting once."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ListedPartners:
+    """Partners written out one by one: the lists of all images in a row, cut by offsets."""
+
+    offsets: Int64[Tensor, " n+1"]
+    targets: Int64[Tensor, " p"]
+
+    @classmethod
+    def from_table(cls, table: Int64[Tensor, "n k"]) -> "ListedPartners":
+        """Read a neighbour table, in which -1 means no neighbour."""
+        present = table != MISSING
+        offsets = torch.zeros(len(table) + 1, dtype=torch.int64)
+        offsets[1:] = present.sum(1).cumsum(0)
+        return cls(offsets, table[present])
+
+    @classmethod
+    def from_pairs(cls, pairs: Int64[Tensor, "p 2"], n_images: int) -> "ListedPartners":
+        """Read a list of (start, end) positions; repeated pairs are drawn more often."""
+        order = pairs[:, 0].argsort(stable=True)
+        offsets = torch.zeros(n_images + 1, dtype=torch.int64)
+        offsets[1:] = pairs[:, 0].bincount(minlength=n_images).cumsum(0)
+        return cls(offsets, pairs[order, 1])
+
+    @property
+    def n_images(self) -> int:
+        """Number of images, with or without partners."""
+        return len(self.offsets) - 1
+
+    def counts(self) -> Int64[Tensor, " n"]:
+        """Say how many partners every image has."""
+        return self.offsets.diff()
+
+    def draw(
+        self, anchors: Int64[Tensor, " b"], generator: torch.Generator | None
+    ) -> Int64[Tensor, " b"]:
+        """Choose one listed partner per anchor, each equally likely."""
+        start = self.offsets[anchors]
+        return self.targets[start + _below(self.offsets[anchors + 1] - start, generator)]
+
+    def agreement(self, labels: Int64[Tensor, " n"]) -> float:
+        """Give the share of equal labels, averaged over each image's partners, then images."""
+        counts = self.counts()
+        anchors = torch.arange(self.n_images).repeat_interleave(counts)
+        equal = (labels[anchors] == labels[self.targets]).double()
+        per_image = torch.zeros(self.n_images, dtype=torch.float64).index_add_(0, anchors, equal)
+        paired = counts > 0
+        return float((per_image[paired] / counts[paired]).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class GroupPartners:
+    """Partners are all other members of an image's group; one group holds everyone at most."""
+
+    groups: Int64[np.ndarray, " n"]
+    _members: Int64[Tensor, " n"] = field(init=False, repr=False)  # positions, group by group
+    _place: Int64[Tensor, " n"] = field(init=False, repr=False)  # where an image stands in it
+    _start: Int64[Tensor, " n"] = field(init=False, repr=False)  # where its group begins
+    _size: Int64[Tensor, " n"] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        members = group_members(self.groups)
+        order = torch.from_numpy(np.concatenate(members))
+        sizes = torch.tensor([len(m) for m in members])
+        place = torch.empty_like(order)
+        place[order] = torch.arange(len(order))
+        values = {
+            "_members": order,
+            "_place": place,
+            "_start": (sizes.cumsum(0) - sizes).repeat_interleave(sizes)[place],
+            "_size": sizes.repeat_interleave(sizes)[place],
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)  # the dataclass is frozen for everyone else
+
+    @property
+    def n_images(self) -> int:
+        """Number of images, with or without partners."""
+        return len(self.groups)
+
+    def counts(self) -> Int64[Tensor, " n"]:
+        """Say how many partners every image has: its group without itself."""
+        return self._size - 1
+
+    def draw(
+        self, anchors: Int64[Tensor, " b"], generator: torch.Generator | None
+    ) -> Int64[Tensor, " b"]:
+        """Choose one other member of each anchor's group, each equally likely."""
+        start, size = self._start[anchors], self._size[anchors]
+        own = self._place[anchors] - start
+        # 1 to size-1 steps onwards, around the group: never back to the anchor itself
+        return self._members[start + (own + 1 + _below(size - 1, generator)) % size]
+
+    def agreement(self, labels: Int64[Tensor, " n"]) -> float:
+        """Give the expected share of equal labels, from counts per group and label."""
+        _, group = torch.unique(torch.from_numpy(self.groups), return_inverse=True)
+        _, label = torch.unique(labels, return_inverse=True)
+        key = group * (label.max() + 1) + label
+        same = key.bincount()[key] - 1
+        paired = self._size > 1
+        return float((same[paired].double() / (self._size[paired] - 1)).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class PairSource:
+    """Pairs of images of one split, to be drawn as often as wanted.
+
+    All indices are positions within the split: rows of ``dataset.subset(split)`` and of
+    anything computed from it, such as latents. ``rows`` turns them into data set indices.
+
+    Attributes:
+        strategy: the name under which the pairs were built.
+        partners: who may be paired with whom.
+        rows: the data set index of every position.
+        neighbours: the table behind the pairs, nearest first, if the strategy makes one;
+            -1 where an image has fewer neighbours.
+        recall: share of true neighbours found, measured on a sample, if the search was
+            approximate.
+    """
+
+    strategy: str
+    partners: Partners
+    rows: Int64[Tensor, " n"]
+    neighbours: Int64[Tensor, "n k"] | None = None
+    recall: float | None = None
+    anchors: Int64[Tensor, " a"] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        anchors = self.partners.counts().nonzero().flatten()
+        if len(anchors) == 0:
+            raise DataError(
+                f"strategy={self.strategy!r} leaves no image with a partner; "
+                "use more images per group, other pairs or another strategy"
+            )
+        object.__setattr__(self, "anchors", anchors)
+
+    def __len__(self) -> int:
+        """Count the images that have a partner: the pairs of an epoch."""
+        return len(self.anchors)
+
+    def sample(self, generator: torch.Generator | None, batch_size: int) -> Pair:
+        """Draw start images with replacement, and a partner for each.
+
+        Args:
+            generator: the source of randomness; None uses torch's global one.
+            batch_size: number of pairs.
+
+        Returns:
+            Positions of the starts and of their partners.
+        """
+        _check_batch_size(batch_size)
+        chosen = torch.randint(len(self.anchors), (batch_size,), generator=generator)
+        starts = self.anchors[chosen]
+        return starts, self.partners.draw(starts, generator)
+
+    def epoch(self, generator: torch.Generator | None, batch_size: int) -> Iterator[Pair]:
+        """Visit every start image once in random order, each with a freshly drawn partner.
+
+        Args:
+            generator: the source of randomness; None uses torch's global one.
+            batch_size: pairs per batch; the last batch may be smaller.
+        """
+        _check_batch_size(batch_size)
+        order = torch.randperm(len(self.anchors), generator=generator)
+        for chosen in torch.split(order, batch_size):
+            starts = self.anchors[chosen]
+            yield starts, self.partners.draw(starts, generator)
+
+    def label_agreement(self, labels: Int64[np.ndarray, " n"] | Int64[Tensor, " n"]) -> float:
+        """Give the share of pairs whose images carry the same label.
+
+        Args:
+            labels: one per image of the split, or one per image of the data set.
+
+        Returns:
+            The probability that a pair of an epoch has equal labels.
+        """
+        values = torch.as_tensor(labels).to(torch.int64)
+        if len(values) != len(self.rows):
+            if len(values) <= int(self.rows.max()):
+                raise UserError(
+                    f"labels has {len(values)} values; pass one for each of the "
+                    f"{len(self.rows)} images of the split"
+                )
+            values = values[self.rows]
+        return self.partners.agreement(values)
+
+
+def _below(limits: Int64[Tensor, " b"], generator: torch.Generator | None) -> Int64[Tensor, " b"]:
+    """Draw a whole number from 0 to limit-1 for every limit."""
+    # float64 has 53 bits: no list is long enough for the rounding to show
+    u = torch.rand(len(limits), generator=generator, dtype=torch.float64)
+    return (u * limits).long().minimum(limits - 1)
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise UserError(f"batch_size={batch_size} must be at least 1")

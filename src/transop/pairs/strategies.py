@@ -1,0 +1,194 @@
+"""The ways of choosing partners, one function per strategy."""
+
+import logging
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from transop.errors import DataError, UserError
+from transop.pairs import approximate
+from transop.pairs.features import FeatureExtractor, extract_features
+from transop.pairs.given import read_given
+from transop.pairs.neighbours import nearest_neighbours
+from transop.pairs.request import Backbone, PairRequest, hash_tensor
+from transop.pairs.source import GroupPartners, ListedPartners, PairSource
+
+_LOG = logging.getLogger(__name__)
+
+# Exact search takes about ten minutes for 200,000 images on two cores and grows with the square.
+EXACT_LIMIT = 400_000
+_CALLABLE_BATCH = 128
+
+
+def perceptual(request: PairRequest, backbones: dict[str, Backbone]) -> PairSource:
+    """Pair images that a pretrained classifier sees as alike.
+
+    [PAIR]  with r the features before the classifier's last layer.
+    """
+    features, key = perceptual_features(request, backbones)
+    return _nearest("perceptual", request, features, key)
+
+
+def perceptual_in_class(request: PairRequest, backbones: dict[str, Backbone]) -> PairSource:
+    """Pair images of the same class that a pretrained classifier sees as alike."""
+    labels = request.labels("perceptual-in-class")
+    features, key = perceptual_features(request, backbones)
+    return _nearest("perceptual-in-class", request, features, key, groups=labels)
+
+
+def pixel(request: PairRequest) -> PairSource:
+    """Pair images with the smallest Euclidean distance between pixel values."""
+    images = torch.from_numpy(np.array(request.dataset.images[request.rows.numpy()]))
+    features = images.flatten(1).half()  # 0 to 255 are exact in half precision
+    return _nearest("pixel", request, features, {**request.content_key(), "features": "pixel"})
+
+
+def latent(request: PairRequest) -> PairSource:
+    """Pair images whose latent points are nearest; the autoencoder's points must be passed."""
+    if request.latents is None:
+        raise UserError(
+            "strategy='latent' needs latents=, one latent point per image; "
+            "pass model.encode(images), or choose 'perceptual'"
+        )
+    latents = _rows_of(request.latents, request, "latents")
+    return _nearest("latent", request, latents, None)  # cheap, and another after each training
+
+
+def same_class(request: PairRequest) -> PairSource:
+    """Pair any two different images of a class."""
+    groups = request.labels("same-class")
+    return PairSource("same-class", GroupPartners(groups), request.rows)
+
+
+def at_random(request: PairRequest) -> PairSource:
+    """Pair any two different images."""
+    groups = np.zeros(len(request.rows), dtype=np.int64)
+    return PairSource("random", GroupPartners(groups), request.rows)
+
+
+def given(request: PairRequest) -> PairSource:
+    """Pair images as the user says."""
+    if request.given is None:
+        raise UserError(
+            "strategy='given' needs given=: a file or array of index pairs, a neighbour table, "
+            "a time index or transformation labels"
+        )
+    found = read_given(request.given, request.positions, request.n_neighbours)
+    if isinstance(found, ListedPartners):
+        return PairSource("given", found, request.rows)
+    return PairSource("given", ListedPartners.from_table(found), request.rows, neighbours=found)
+
+
+def perceptual_features(
+    request: PairRequest, backbones: dict[str, Backbone]
+) -> tuple[Float[Tensor, "n f"], dict[str, Any] | None]:
+    """Give one row of features per image of the split, and their name in the cache.
+
+    Features of a user's own function have no name and are computed each time.
+    """
+    wish = request.features
+    if isinstance(wish, np.ndarray | Tensor):
+        features = _rows_of(wish, request, "features")
+        return features, {"features": hash_tensor(features)}
+    if isinstance(wish, str):
+        if wish not in backbones:
+            raise UserError(
+                f"features={wish!r} is not a backbone; choose one of {', '.join(backbones)}, "
+                "a function of images, or an array with one row per image"
+            )
+        size = request.dataset.image_size
+        extractor = backbones[wish](size, request.weights, request.cache_dir)
+    else:
+        extractor = FeatureExtractor(wish, _CALLABLE_BATCH, key=None)
+    key = None
+    if extractor.key is not None:
+        key = {**request.content_key(), "features": extractor.key}
+
+    def compute() -> dict[str, Tensor]:
+        return {
+            "features": extract_features(
+                request.dataset,
+                request.rows,
+                extractor,
+                device=request.device,
+                progress=request.progress,
+            )
+        }
+
+    return request.cache.fetch("features", key, compute)["features"], key
+
+
+def _nearest(
+    strategy: str,
+    request: PairRequest,
+    features: Float[Tensor, "n f"],
+    key: dict[str, Any] | None,
+    groups: Int64[np.ndarray, " n"] | None = None,
+) -> PairSource:
+    """Search neighbours by features, once per images, features and settings."""
+    searches_exactly = groups is not None or _is_exact(request)
+    if key is not None:
+        key = {
+            **key,
+            "n_neighbours": request.n_neighbours,
+            "search": "exact" if searches_exactly else "faiss",
+            "groups": None if groups is None else hash_tensor(torch.from_numpy(groups)),
+        }
+
+    def compute() -> dict[str, Any]:
+        if searches_exactly:
+            table = nearest_neighbours(
+                features,
+                request.n_neighbours,
+                groups=groups,
+                device=request.device,
+                progress=request.progress,
+            )
+            return {"neighbours": table, "recall": None}
+        table, recall = approximate.approximate_neighbours(
+            features, request.n_neighbours, progress=request.progress
+        )
+        return {"neighbours": table, "recall": recall}
+
+    found = request.cache.fetch("neighbours", key, compute)
+    table = found["neighbours"]
+    return PairSource(
+        strategy,
+        ListedPartners.from_table(table),
+        request.rows,
+        neighbours=table,
+        recall=found["recall"],
+    )
+
+
+def _is_exact(request: PairRequest) -> bool:
+    """Decide between exact and approximate search."""
+    if request.search != "auto":
+        return request.search == "exact"
+    if len(request.rows) <= EXACT_LIMIT:
+        return True
+    if approximate.is_available():
+        return False
+    _LOG.warning(
+        "searching %d images exactly takes long; pip install 'transop[faiss]' for a faster, "
+        "approximate search",
+        len(request.rows),
+    )
+    return True
+
+
+def _rows_of(values: np.ndarray | Tensor, request: PairRequest, name: str) -> Float[Tensor, "n f"]:
+    """Take the split's rows of a table with one row per image of the split or the data set."""
+    table = torch.as_tensor(values).detach().cpu()
+    if table.ndim < 2 or len(table) not in (len(request.rows), len(request.dataset)):
+        raise DataError(
+            f"{name} has shape {tuple(table.shape)}; pass one row for each of the "
+            f"{len(request.rows)} images of the split or the {len(request.dataset)} of the data set"
+        )
+    if len(table) != len(request.rows):
+        table = table[request.rows]
+    table = table.flatten(1)
+    return table if table.is_floating_point() else table.float()

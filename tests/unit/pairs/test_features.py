@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+import torch
+
+from transop.errors import UserError
+from transop.networks.resnet import resnet18
+from transop.pairs import BACKBONES, backbones, build_pairs
+from transop.pairs.features import (
+    FeatureExtractor,
+    batch_size_for,
+    extract_features,
+    input_size_for,
+    prepare_images,
+)
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def describe(images):
+    return images.flatten(1)[:, :5]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_features_keep_the_order_of_the_rows(make_dataset, n_threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    dataset = make_dataset(n=60)
+    rows = torch.randperm(60, generator=torch.Generator().manual_seed(0))
+    try:
+        found = extract_features(dataset, rows, FeatureExtractor(describe, 7, key=None))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found, describe(dataset.batch(rows)).half())
+
+
+def test_working_threads_leave_the_callers_number_of_threads_alone(make_dataset, two_threads):
+    seen = []
+
+    def watch(images):
+        seen.append(torch.get_num_threads())
+        return describe(images)
+
+    extract_features(make_dataset(n=60), torch.arange(60), FeatureExtractor(watch, 7, key=None))
+    assert set(seen) == {1}
+    assert torch.get_num_threads() == 2
+
+
+def test_an_error_inside_a_thread_reaches_the_caller(make_dataset, two_threads):
+    with pytest.raises(UserError, match="one row per image"):
+        extract_features(
+            make_dataset(), torch.arange(60), FeatureExtractor(lambda x: x[:1], 7, key=None)
+        )
+
+
+def test_features_can_be_used_with_autograd_afterwards(make_dataset, two_threads):
+    found = extract_features(make_dataset(), torch.arange(9), FeatureExtractor(describe, 4, None))
+    weight = torch.ones(5, requires_grad=True)
+    (found.float() @ weight).sum().backward()
+    assert weight.grad is not None
+
+
+@pytest.mark.parametrize(
+    ("image_size", "expected"), [(8, 96), (28, 96), (32, 96), (64, 128), (128, 224), (512, 224)]
+)
+def test_input_size_grows_with_the_images_within_limits(image_size, expected):
+    assert input_size_for(image_size) == expected
+
+
+def test_larger_inputs_go_in_smaller_batches():
+    sizes = [batch_size_for(s) for s in (8, 32, 96, 224, 2000)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == 1
+
+
+def test_grey_images_become_three_equal_channels_of_the_input_size():
+    prepared = prepare_images(torch.rand(2, 1, 28, 28), 96)
+    assert prepared.shape == (2, 3, 96, 96)
+    assert torch.equal(prepared[:, 0], prepared[:, 2])
+
+
+def test_shrinking_averages_instead_of_skipping_pixels():
+    stripes = torch.zeros(1, 1, 64, 64)
+    stripes[..., ::2] = 1.0
+    prepared = prepare_images(stripes, 16)
+    torch.testing.assert_close(prepared[..., 2:-2], torch.full((1, 3, 16, 12), 0.5))
+
+
+def test_perceptual_pairs_of_photographic_noise_follow_the_classes(make_dataset, tmp_path):
+    dataset = make_dataset(n=24, size=16, channels=3)
+    source = build_pairs(dataset, "perceptual", n_neighbours=2, cache_dir=tmp_path)
+    assert source.label_agreement(dataset.labels) > 0.9
+
+
+def test_resnet_features_come_from_a_weights_file(make_dataset, tmp_path):
+    torch.manual_seed(0)
+    torch.save(resnet18().state_dict(), tmp_path / "resnet18.pth")
+    extractor = BACKBONES["auto"](16, tmp_path / "resnet18.pth", tmp_path)
+    assert extractor.key.startswith("resnet18/")
+    found = extract_features(make_dataset(n=4, size=16), torch.arange(4), extractor)
+    assert found.shape == (4, 512)
+
+
+def test_other_weights_get_another_cache_key(tmp_path):
+    keys = set()
+    for seed in range(2):
+        torch.manual_seed(seed)
+        torch.save(resnet18().state_dict(), tmp_path / f"resnet{seed}.pth")
+        keys.add(BACKBONES["resnet18"](28, tmp_path / f"resnet{seed}.pth", tmp_path).key)
+    assert len(keys) == 2
+
+
+def test_without_package_and_network_the_remedy_is_named(monkeypatch, tmp_path):
+    def offline(*args, **options):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("pooch.retrieve", offline)
+    monkeypatch.setattr(backbones.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"no route to host.*weights=.*transop\[perceptual\]"):
+        BACKBONES["auto"](28, None, tmp_path)
+
+
+def test_a_missing_weights_file_is_named(make_dataset, tmp_path):
+    with pytest.raises(UserError, match=r"absent\.pth"):
+        build_pairs(make_dataset(), features="resnet18", weights="absent.pth", cache_dir=tmp_path)
+
+
+def test_features_of_memory_mapped_images_equal_those_in_memory(make_dataset, tmp_path):
+    dataset = make_dataset(n=30)
+    np.save(tmp_path / "images.npy", dataset.images)
+    mapped = make_dataset(n=30)
+    mapped.images = np.load(tmp_path / "images.npy", mmap_mode="r")
+    extractor = FeatureExtractor(describe, 8, key=None)
+    rows = torch.arange(30)
+    assert torch.equal(
+        extract_features(dataset, rows, extractor), extract_features(mapped, rows, extractor)
+    )
