@@ -1,5 +1,6 @@
 """Folders of image files."""
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -31,12 +32,26 @@ def load_folder(root: Path, request: DatasetRequest) -> ImageDataset:
 
 
 def _entries(root: Path) -> Iterator[Entry]:
-    for path in root.rglob("*"):
-        relative = PurePosixPath(path.relative_to(root).as_posix())
-        if path.suffix.lower() not in EXTENSIONS or any(p.startswith(".") for p in relative.parts):
+    """Walk the folder, following links but entering each real folder once."""
+    seen = set()
+    for folder, subfolders, names in os.walk(root, followlinks=True):
+        here = Path(folder)
+        real = here.resolve()
+        if real in seen:  # a link back up would otherwise be followed for ever
+            subfolders.clear()
             continue
-        if path.is_file():
-            stat = path.stat()
-            # The full path is in the stamp: two folders with the same names are not the same.
-            stamp = f"{path.resolve()} {stat.st_size} {stat.st_mtime_ns}"
-            yield Entry(relative, stamp, partial(open_bytes, path))
+        seen.add(real)
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        relative = PurePosixPath(here.relative_to(root).as_posix())
+        for name in names:
+            if name.startswith(".") or PurePosixPath(name).suffix.lower() not in EXTENSIONS:
+                continue
+            path = real / name
+            try:
+                stat = path.stat()
+            except OSError:
+                stamp = str(path)  # a dead link: decoding will list it
+            else:
+                # The full path is in the stamp: two folders with the same names differ.
+                stamp = f"{path} {stat.st_size} {stat.st_mtime_ns}"
+            yield Entry(relative / name, stamp, partial(open_bytes, path))

@@ -101,6 +101,18 @@ def test_unreadable_files_are_listed_counted_and_left_out(tmp_path, caplog):
         assert name in caplog.text
 
 
+def test_links_are_followed_but_not_in_circles(tmp_path):
+    fill(tmp_path / "elsewhere", ["1.png", "2.png"])
+    root = fill(tmp_path / "root", ["a/1.png", "a/2.png"])
+    (root / "b").symlink_to(tmp_path / "elsewhere")
+    (root / "a" / "up").symlink_to(root)
+    (root / "a" / "dead.png").symlink_to(root / "nothing")
+    dataset = load_dataset(root)
+    assert dataset.meta.class_names == ("a", "b")
+    assert len(dataset) == 4
+    assert any("dead.png" in note for note in dataset.meta.notes)
+
+
 def test_an_empty_folder_is_an_error(tmp_path):
     with pytest.raises(DataError, match="contains no image files"):
         load_dataset(tmp_path)
