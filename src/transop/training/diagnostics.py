@@ -23,6 +23,7 @@ _ALL_USED = 0.9
 _FAST_GROWTH = math.log(100.0)
 _HUGE_MAGNITUDE = 20.0
 _SHRUNKEN = 0.5
+_ENOUGH_STEPS = 10  # before shares over steps mean anything
 
 
 @dataclass
@@ -66,7 +67,7 @@ class OperatorMonitor:
 
     def review(
         self, operators: TransportOperators, latents: Float[Tensor, "n d"]
-    ) -> tuple[dict[str, Any], list[str]]:
+    ) -> tuple[dict[str, Any], dict[str, str]]:
         """Summarise the steps since the last review and start counting anew.
 
         Args:
@@ -74,7 +75,7 @@ class OperatorMonitor:
             latents: some latent points, in scaled units.
 
         Returns:
-            Numbers for the metrics, and a sentence for every sign of failure.
+            Numbers for the metrics, and a finding for every sign of failure.
         """
         counted, self.memory = self.memory, {"latent_start": self.memory.get("latent_start")}
         numbers = _describe(operators, latents)
@@ -123,61 +124,70 @@ def _describe_steps(counted: dict[str, Any]) -> dict[str, Any]:
 
 def _signs(
     numbers: dict[str, Any], counted: dict[str, Any], latent_start: float, section: str
-) -> list[str]:
-    signs = _signs_of_operators(numbers, section)
-    if counted.get("steps"):
-        signs += _signs_of_steps(numbers, section)
+) -> dict[str, str]:
+    """Name every sign of failure the numbers show, each with what to change."""
+    signs = _signs_of_size(numbers, latent_start, section)
+    if counted.get("steps", 0) >= _ENOUGH_STEPS:
+        signs |= _signs_of_use(numbers, section) | _signs_of_motion(numbers, section)
+    return signs
+
+
+def _signs_of_size(numbers: dict[str, Any], latent_start: float, section: str) -> dict[str, str]:
+    signs = {}
+    magnitudes = numbers["magnitudes"]
+    largest = max(magnitudes, default=0.0)
+    if numbers["living"] == 0:
+        signs["operators-vanished"] = (
+            f"all {len(magnitudes)} operators have shrunk to almost nothing (largest norm "
+            f"{largest:.2g}), so nothing moves: lower {section}.operator_decay"
+        )
+    if largest > _HUGE_MAGNITUDE:
+        signs["operators-huge"] = (
+            f"an operator has grown to norm {largest:.3g}, where training becomes unstable: "
+            f"raise {section}.operator_decay or lower {section}.sparsity_weight"
+        )
     if numbers["latent_magnitude"] < _SHRUNKEN * latent_start:
-        signs.append(
+        signs["latents-shrunk"] = (
             "the latent vectors have shrunk to less than half their size, which makes every path "
             f"short and meaningless: lower {section}.operator_decay or the network's learning rate"
         )
     return signs
 
 
-def _signs_of_operators(numbers: dict[str, Any], section: str) -> list[str]:
-    magnitudes = numbers["magnitudes"]
-    if numbers["living"] == 0:
-        return [
-            f"all {len(magnitudes)} operators have shrunk to almost nothing (largest norm "
-            f"{max(magnitudes, default=0):.2g}), so nothing moves: lower {section}.operator_decay"
-        ]
-    if max(magnitudes) > _HUGE_MAGNITUDE:
-        return [
-            f"an operator has grown to norm {max(magnitudes):.3g}; training becomes unstable: "
-            f"raise {section}.operator_decay or lower {section}.sparsity_weight"
-        ]
-    return []
-
-
-def _signs_of_steps(numbers: dict[str, Any], section: str) -> list[str]:
-    signs = []
-    living = [m > _ALIVE for m in numbers["magnitudes"]]
+def _signs_of_use(numbers: dict[str, Any], section: str) -> dict[str, str]:
     if numbers["without_path"] > _ALL_ZERO:
-        signs.append(
-            f"{numbers['without_path']:.0%} of the pairs get no path at all (every coefficient "
-            f"is zero): lower {section}.sparsity_weight"
-        )
-    elif numbers["living"] > 2 and numbers["nonzeros"] > _ALL_USED * numbers["living"]:
-        signs.append(
-            f"almost every operator is used for every pair ({numbers['nonzeros']:.1f} of "
-            f"{numbers['living']}), so none learns a meaning: raise {section}.sparsity_weight"
-        )
-    growth = [
-        3 * reach * rate  # three times the farthest coefficient seen: an extrapolation to t = 3
-        for reach, rate, alive in zip(
-            numbers["largest_coefficients"], numbers["real_parts"], living, strict=True
-        )
-        if alive
-    ]
+        return {
+            "coefficients-vanished": f"{numbers['without_path']:.0%} of the pairs get no path at "
+            f"all (every coefficient is zero): lower {section}.sparsity_weight"
+        }
+    if numbers["living"] > 2 and numbers["nonzeros"] > _ALL_USED * numbers["living"]:
+        return {
+            "everything-used": "almost every operator is used for every pair "
+            f"({numbers['nonzeros']:.1f} of {numbers['living']}), so none learns a meaning: "
+            f"raise {section}.sparsity_weight"
+        }
+    return {}
+
+
+def _signs_of_motion(numbers: dict[str, Any], section: str) -> dict[str, str]:
+    signs = {}
+    moves = zip(
+        numbers["largest_coefficients"],
+        numbers["real_parts"],
+        numbers["magnitudes"],
+        strict=True,
+    )
+    # Three times the farthest coefficient seen: an extrapolation to t = 3.
+    growth = [3 * reach * rate for reach, rate, norm in moves if norm > _ALIVE]
     running_away = sum(g > _FAST_GROWTH for g in growth)
-    if growth and running_away > len(growth) / 2:
-        signs.append(
+    if running_away > len(growth) / 2:
+        signs["paths-run-away"] = (
             f"{running_away} of {len(growth)} operators make paths that grow a hundredfold "
-            f"within three times the distance of a pair: raise {section}.operator_decay"
+            f"within three times the distance of a pair: raise {section}.operator_decay or "
+            f"{section}.real_part_penalty"
         )
     if numbers["negative_differences"] > _MANY_NEGATIVE:
-        signs.append(
+        signs["steps-do-harm"] = (
             f"{numbers['negative_differences']:.0%} of the steps made the fit worse (negative "
             "operator difference): lower the operators' learning rate, or in fine-tuning "
             f"{section}.operator_decay or the network's learning rate"

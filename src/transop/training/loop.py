@@ -175,7 +175,7 @@ class Loop:
                 f"{self.phase}: the loss is not finite at step {failed_at}, and halving the step "
                 f"{_MOST_HALVINGS} times did not help; {advice}"
             )
-            self._session.write(self.phase, failed_at, finding=message)
+            self._session.write(self.phase, failed_at, sign="not-finite", finding=message)
             raise TrainingFailure(message)
         self._load(_copied(self._good))
         self._halvings, self.step_factor = halvings, factor
@@ -183,6 +183,7 @@ class Loop:
         self._session.find(
             self.phase,
             failed_at,
+            f"not-finite-{halvings}",
             f"the loss was not finite at step {failed_at}; went back to step {self.step} with "
             f"{factor:g} of the step size ({advice})",
         )

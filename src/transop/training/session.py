@@ -32,14 +32,14 @@ class Session:
         folder: where the run writes.
         fabric: device, precision and data parallelism.
         progress: announces long work.
-        findings: what the diagnostics noticed so far, one sentence each.
+        findings: what the diagnostics noticed so far, by phase and sign.
     """
 
     settings: Settings
     folder: RunFolder
     fabric: Any
     progress: Progress = silent
-    findings: list[str] = field(default_factory=list)
+    findings: dict[tuple[str, str], str] = field(default_factory=dict)
     stop_requested: bool = False
     inside_loop: bool = False
     _writers: dict[str, Any] = field(default_factory=dict)
@@ -75,11 +75,18 @@ class Session:
             if isinstance(value, int | float) and not isinstance(value, bool):
                 self._tensorboard(phase).add_scalar(f"{phase}/{name}", value, step)
 
-    def find(self, phase: str, step: int, finding: str) -> None:
-        """Record a sign of trouble once, in words."""
-        if finding not in self.findings:
-            self.findings.append(finding)
-            self.write(phase, step, finding=finding)
+    def find(self, phase: str, step: int, sign: str, finding: str) -> None:
+        """Record a sign of trouble, in words, the first time a phase shows it.
+
+        Args:
+            phase: where it happened.
+            step: when.
+            sign: a short name of the kind of trouble.
+            finding: what was seen, and which setting to change.
+        """
+        if (phase, sign) not in self.findings:
+            self.findings[phase, sign] = finding
+            self.write(phase, step, sign=sign, finding=finding)
             logger.warning("%s: %s", phase, finding)
 
     def rewind(self, phase: str, step: int) -> None:
