@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Drawing = Callable[["ManifoldAutoencoder", "ImageDataset"], tuple["Figure", dict[str, np.ndarray]]]
 
-_REACH = 0.9  # how far a strip goes to either side, as a share of the latent point's length
+_REACH = 0.6  # how far a strip goes to either side, as a share of the latent point's length
 _MOST_OPERATORS = 8
 
 
@@ -52,20 +52,21 @@ def _operators(
     model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> tuple[Figure, dict[str, np.ndarray]]:
     """Apply the strongest living operators, one per row, to one image in both directions."""
-    magnitudes = model.operators.magnitudes().detach().cpu()
-    living = model.operators.living().cpu()
-    order = [int(m) for m in magnitudes.argsort(descending=True) if living[m]][:_MOST_OPERATORS]
-    point = model.encode(dataset.batch(_examples(dataset)[3:4]))[0]
+    n_shown = min(_MOST_OPERATORS, max(1, int(model.operators.living().sum())))
+    strongest = model.operators.magnitudes().detach().argsort(descending=True)
+    order = [int(m) for m in strongest[:n_shown]]
+    point = model.encode(dataset.batch(_examples(dataset)[-1:]))[0]
     shares = torch.linspace(-_REACH, _REACH, 9)
     coefficients = torch.zeros(len(order), len(shares), model.operators.n_operators)
     matrices = model.operators.operators.detach()
     for row, m in enumerate(order):
-        coefficients[row, :, m] = shares * float(point.norm() / (matrices[m] @ point).norm())
+        speed = (matrices[m] @ point).norm() / point.norm().clamp_min(1e-6)
+        coefficients[row, :, m] = shares / float(speed.clamp_min(1e-6))
     points = point.expand(*coefficients.shape[:2], -1)
     frames = model.decode(model.transport(points, coefficients)).cpu().numpy()
     figure = image_grid(
         frames,
-        title="One image moved by each operator alone, back and forth",
+        title="One image moved by each operator alone, as far as a share of its latent length",
         row_labels=[f"operator {m}" for m in order],
         column_labels=[f"{share:+.2g}" if share else "image" for share in shares.tolist()],
         boxed=[(row, len(shares) // 2) for row in range(len(order))],

@@ -30,7 +30,9 @@ LOOK: dict[Any, Any] = {
     "font.size": 9,
     "legend.frameon": False,
     "lines.linewidth": 1.6,
+    "savefig.bbox": "tight",  # grids keep their aspect and would leave white margins
     "savefig.dpi": 160,
+    "savefig.pad_inches": 0.08,
     "svg.fonttype": "none",  # text stays text: searchable, and smaller files
     "svg.hashsalt": "transop",  # the same figure gives the same file
     "text.color": INK,

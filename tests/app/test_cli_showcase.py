@@ -1,0 +1,62 @@
+"""The demo's pictures, on a model with random weights."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from transop.cli.showcase import FIGURES, draw_showcase
+from transop.config import PHASES
+from transop.data import load_dataset
+from transop.model import ManifoldAutoencoder
+from transop.networks import CoefficientEncoder, build_autoencoder
+from transop.operators import TransportOperators
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    shape = {"image_size": 28, "channels": 1, "latent_dimension": 4, "width": 2}
+    return ManifoldAutoencoder(
+        build_autoencoder("mnist", **shape),
+        TransportOperators(3, 4, generator=torch.Generator().manual_seed(0)),
+        coefficient_encoder=CoefficientEncoder(4, 3),
+        phases=PHASES,
+    )
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_dataset("digits")
+
+
+def drawn(model, dataset, folder):
+    return {file.stem for file in draw_showcase(model, dataset, folder)}
+
+
+def test_a_finished_model_gets_every_figure_beside_its_numbers(model, digits, tmp_path):
+    assert drawn(model, digits, tmp_path) == set(FIGURES)
+    for name in FIGURES:
+        assert (tmp_path / f"{name}.svg").exists()
+        with np.load(tmp_path / f"{name}.npz") as numbers:
+            assert all(np.isfinite(numbers[key]).all() for key in numbers)
+
+
+def test_the_middle_of_an_operator_strip_is_the_reconstruction(model, digits, tmp_path):
+    draw_showcase(model, digits, tmp_path)
+    with np.load(tmp_path / "operators.npz") as numbers:
+        middle = numbers["frames"][:, 4]
+    with np.load(tmp_path / "reconstructions.npz") as numbers:
+        last = numbers["reconstruction"][-1]
+    np.testing.assert_allclose(middle, np.broadcast_to(last, middle.shape), atol=1e-5)
+
+
+def test_a_model_in_progress_gets_the_figures_it_can_have(model, digits, tmp_path):
+    model.phases = ("autoencoder",)
+    assert drawn(model, digits, tmp_path) == {"reconstructions"}
+
+
+def test_unlabelled_images_and_dead_operators_do_not_stop_the_drawing(model, digits, tmp_path):
+    model.operators.weight.data.zero_()
+    assert drawn(model, replace(digits, labels=None), tmp_path) == set(FIGURES)
