@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any, Self
 
 import torch
@@ -34,7 +35,7 @@ class BetaVAENetwork(nn.Module):
         self._margin = side * multiple - shape.image_size
         maps = [shape.channels, w, w, 2 * w, 2 * w]
         flat = maps[-1] * side**2
-        down = [_convolution(i, o) for i, o in zip(maps[:-1], maps[1:], strict=True)]
+        down = [_convolution(i, o) for i, o in pairwise(maps)]
         self.encoder = nn.Sequential(
             *(layer for block in down for layer in block),
             nn.Flatten(),
@@ -42,7 +43,7 @@ class BetaVAENetwork(nn.Module):
             nn.ReLU(),
             nn.Linear(_HIDDEN, 2 * shape.latent_dimension),
         )
-        up = [_deconvolution(i, o) for i, o in zip(maps[:1:-1], maps[-2:0:-1], strict=True)]
+        up = [_deconvolution(i, o) for i, o in pairwise(reversed(maps[1:]))]
         self.decoder = nn.Sequential(
             nn.Linear(shape.latent_dimension, _HIDDEN),
             nn.ReLU(),
@@ -120,7 +121,8 @@ class BetaVAE(Baseline):
             misfit = (logits.sigmoid() - images).square() / 2
         divergence = (mean.square() + log_variance.exp() - 1 - log_variance) / 2
         total = misfit.flatten(1).sum(1) + self.numbers["beta"] * divergence.sum(1)
-        return total.mean() / images[0].numel()
+        loss: Tensor = total.mean() / images[0].numel()
+        return loss
 
     def directions(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d d"]:
         """Give the latent axes, those whose means vary most over the data first."""

@@ -47,7 +47,8 @@ class ContractiveAutoencoder(Baseline):
         error = (self.network.decode(latents) - images).square().mean()
         penalty = squared_jacobian(latents, inputs, self.numbers["estimator"], generator)
         weight: float = self.numbers["penalty_weight"]
-        return error + weight * penalty.mean() / images[0].numel()
+        loss: Tensor = error + weight * penalty.mean() / images[0].numel()
+        return loss
 
     def directions(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d d"]:
         """Give the left singular vectors of dz/dx, each as long as the latents spread along it.

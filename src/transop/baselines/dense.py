@@ -71,8 +71,9 @@ class DenseAutoencoder(Baseline):
         dictionary = self.operators.operators
         misfit = (z1 - transport(dictionary, chosen, z0)).square().sum(1).mean() / 2
         decay = self.numbers["operator_decay"] * dictionary.square().sum() / 2
-        penalty: Tensor = self.numbers["coefficient_penalty"] * chosen.square().sum(1).mean()
-        return misfit + decay + penalty
+        penalty = self.numbers["coefficient_penalty"] * chosen.square().sum(1).mean()
+        loss: Tensor = misfit + decay + penalty
+        return loss
 
     def forward(
         self, images: Float[Tensor, "b c h w"], generator: torch.Generator
@@ -83,7 +84,8 @@ class DenseAutoencoder(Baseline):
         reconstruction = 2 * (self.network.decode(raw) - images).square().mean()
         z0, z1 = (raw / self.numbers["latent_scale"]).chunk(2)
         share: float = self.numbers["reconstruction_weight"]
-        return share * reconstruction + (1 - share) * self.path_loss(z0, z1)
+        loss: Tensor = share * reconstruction + (1 - share) * self.path_loss(z0, z1)
+        return loss
 
     def encode(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d"]:
         """Map images to latent points in scaled units."""

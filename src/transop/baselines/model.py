@@ -43,11 +43,13 @@ class Baseline(nn.Module, ABC):
         class_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        self.network: Any = network
+        self.network: Any
+        self.network = network
         self.numbers = dict(numbers or {})
         self.phases = tuple(phases)
         self.class_names = None if class_names is None else tuple(class_names)
-        self.register_buffer("latent_covariance", torch.eye(network.shape.latent_dimension))
+        dimension: int = self.network.shape.latent_dimension
+        self.register_buffer("latent_covariance", torch.eye(dimension))
         self.eval()
 
     @classmethod
@@ -111,7 +113,8 @@ class Baseline(nn.Module, ABC):
     @torch.no_grad()
     def measure_latents(self, latents: Float[Tensor, "n d"]) -> None:
         """Remember how the training images spread, which gives traversals their units."""
-        self.latent_covariance.copy_(torch.atleast_2d(torch.cov(latents.mT)))
+        covariance = torch.cov(latents.mT)
+        self.latent_covariance.copy_(covariance.reshape(self.latent_covariance.shape))
 
     def config(self) -> dict[str, Any]:
         """Describe everything but the weights, by names and numbers."""

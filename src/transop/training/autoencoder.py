@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from transop.data import ImageDataset
-from transop.networks import Autoencoder, prefer_channels_last
+from transop.networks import prefer_channels_last
 from transop.training.batches import BatchOrder
 from transop.training.loop import Loop, steps_in
 from transop.training.schedule import set_learning_rate
@@ -42,7 +42,7 @@ def reconstruction_loss(
 
 def train_autoencoder(
     session: Session,
-    network: Autoencoder,
+    network: nn.Module,
     dataset: ImageDataset,
     *,
     loss: AutoencoderLoss = reconstruction_loss,
@@ -51,7 +51,7 @@ def train_autoencoder(
 
     Args:
         session: the run.
-        network: the autoencoder; its weights change.
+        network: an autoencoder, or a baseline that holds one; its weights change.
         dataset: the images; only the split "train" is learned from.
         loss: what is minimised; baselines bring their own.
     """

@@ -13,21 +13,23 @@ from typing import Any
 import numpy as np
 
 from transop.artifacts import RunFolder, describe_environment, write_atomically, write_json
+from transop.baselines import BASELINES, Baseline
 from transop.config import Settings, load_settings
 from transop.data import ImageDataset, load_dataset, require_trainable
-from transop.errors import ArtifactError
+from transop.errors import ArtifactError, SettingsError
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import TransportOperators
 from transop.progress import Progress, silent
 from transop.training.autoencoder import train_autoencoder
+from transop.training.baselines import BASELINE_PHASES, first_or_saved_baseline
 from transop.training.measures import measure_reconstruction
 from transop.training.session import Session, make_fabric
 
 logger = logging.getLogger(__name__)
 
 # A phase changes the model in place and returns the numbers worth keeping.
-Phase = Callable[[Session, ManifoldAutoencoder, ImageDataset], dict[str, Any]]
+Phase = Callable[[Session, Any, ImageDataset], dict[str, Any]]
 
 
 def fit(
@@ -58,12 +60,17 @@ def fit(
     if isinstance(source, str | Path):
         extra.append(f"data.source={str(source)!r}")
     settings = load_settings(recipe, [*overrides, *extra])
+    if settings.method != "mae":
+        raise SettingsError(
+            f"fit trains manifold autoencoders, not method = '{settings.method}'; train a baseline "
+            f"with: transop train {recipe} --method {settings.method}"
+        )
     dataset = None if isinstance(source, str | Path) else load_dataset(source)
-    if out is not None:
-        folder = RunFolder(Path(out))
-        return train(settings, folder, dataset=dataset, resume=resume, progress=progress)
     with TemporaryDirectory() as scratch:
-        return train(settings, RunFolder(Path(scratch)), dataset=dataset, progress=progress)
+        folder = RunFolder(Path(scratch if out is None else out))
+        model = train(settings, folder, dataset=dataset, resume=resume, progress=progress)
+    assert isinstance(model, ManifoldAutoencoder)
+    return model
 
 
 def train(
@@ -73,7 +80,7 @@ def train(
     dataset: ImageDataset | None = None,
     resume: bool = False,
     progress: Progress | None = None,
-) -> ManifoldAutoencoder:
+) -> ManifoldAutoencoder | Baseline:
     """Run the phases a run folder is missing and return the model.
 
     Args:
@@ -97,9 +104,13 @@ def train(
             session.close()
 
 
-def _run_phases(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:
-    model = _first_or_saved_model(session, dataset)
-    for name, phase in PHASES.items():
+def _run_phases(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder | Baseline:
+    model: ManifoldAutoencoder | Baseline
+    if session.settings.method in BASELINES:
+        model, phases = first_or_saved_baseline(session, dataset), BASELINE_PHASES
+    else:
+        model, phases = _first_or_saved_model(session, dataset), PHASES
+    for name, phase in phases.items():
         if name in model.phases:
             logger.info("%s: already done", name)
             continue
