@@ -45,11 +45,18 @@ def demo(
     """
     from transop.artifacts import RunFolder
     from transop.config import load_settings
+    from transop.errors import UserError
+    from transop.model import ManifoldAutoencoder
 
     terminal: Terminal = ctx.obj
     options = as_overrides({"seed": seed, "device": device}, "runtime.")
     overrides = [*(changes or ()), *options]
     settings = load_settings("demo", overrides)
+    if settings.method != "mae":
+        raise UserError(
+            f"method = '{settings.method}': the demo is about operators; train a baseline with: "
+            f"transop train demo --method {settings.method}"
+        )
     folder = RunFolder(out)
     stored = stored_settings(folder)
     if stored is not None and resume:
@@ -59,6 +66,7 @@ def demo(
         stored = None
     command = " ".join(["demo", *(f"--set {shlex.quote(change)}" for change in changes or ())])
     model = run_phases(terminal, settings, folder, command, resume=stored is not None)
+    assert isinstance(model, ManifoldAutoencoder)
     figures = _draw(terminal, model, settings, folder)
     show_summary(terminal, folder, as_json=as_json)
     _say_what_next(terminal, model, figures, out)

@@ -14,6 +14,7 @@ from transop.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from transop.artifacts import RunFolder
+    from transop.baselines import Baseline
     from transop.config import Settings
     from transop.model import ManifoldAutoencoder
 
@@ -83,7 +84,7 @@ def as_overrides(options: dict[str, Any], prefix: str = "") -> list[str]:
 
 def run_phases(
     terminal: Terminal, settings: Settings, folder: RunFolder, command: str, *, resume: bool
-) -> ManifoldAutoencoder:
+) -> ManifoldAutoencoder | Baseline:
     """Train with bars, and on Ctrl-C say how to continue."""
     from transop.training import train as train_run
 
