@@ -91,24 +91,28 @@ class _Targets:
         dataset: ImageDataset,
         latents: Float[Tensor, "n d"],
     ) -> None:
-        with torch.no_grad():
-            self.n_classes = model.classify_latents(latents[:2]).shape[1]
-        self._labels = None
+        labels = session.settings.coefficient_encoder.target == "labels"
+        if labels and dataset.labels is None:
+            raise SettingsError(
+                f"coefficient_encoder.target = 'labels', but data set '{dataset.meta.name}' "
+                "has none; use 'classifier'"
+            )
         self._model, self._latents = model, latents
-        if session.settings.coefficient_encoder.target == "labels":
-            if dataset.labels is None:
-                raise SettingsError(
-                    f"coefficient_encoder.target = 'labels', but data set '{dataset.meta.name}' "
-                    "has none; use 'classifier'"
-                )
-            self._labels = torch.from_numpy(dataset.labels[dataset.splits["train"]])
+        self.n_classes = model.classify_latents(latents[:1]).shape[1]
+        self._known = torch.full((len(latents), self.n_classes), torch.nan)
+        if labels and dataset.labels is not None:
+            truth = torch.from_numpy(dataset.labels[dataset.splits["train"]])
+            self._known = one_hot(truth, self.n_classes).float().clamp_min(1e-12).log()
+        self._known = self._known.to(latents.device)
 
     def at(self, rows: Tensor) -> Float[Tensor, "b k"]:
-        """Give the target of some training images."""
-        if self._labels is None:
-            return log_softmax(self._model.classify_latents(self._latents[rows]), 1)
-        chosen = one_hot(self._labels[rows], self.n_classes).float()
-        return chosen.clamp_min(1e-12).log().to(self._latents.device)
+        """Give the target of some training images, asking the classifier only once for each."""
+        rows = rows.to(self._known.device)
+        new = rows[self._known[rows, 0].isnan()]
+        if len(new):
+            logits = self._model.classify_latents(self._latents[new])
+            self._known[new] = log_softmax(logits, 1)
+        return self._known[rows]
 
 
 def _train(
@@ -159,8 +163,8 @@ def _train(
         loop.record(
             loss=value.item(),
             change=change.item(),
-            divergence=float(_mean_over(divergence, living)),
-            scale=float(_mean_over(scales, living)),
+            divergence=_mean_over(divergence, living).item(),
+            scale=_mean_over(scales, living).item(),
         )
 
 

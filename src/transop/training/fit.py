@@ -20,10 +20,16 @@ from transop.errors import ArtifactError, SettingsError
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import TransportOperators
+from transop.pairs import PairSource, build_pairs
 from transop.progress import Progress, silent
 from transop.training.autoencoder import train_autoencoder
 from transop.training.baselines import BASELINE_PHASES, first_or_saved_baseline
+from transop.training.classifier import train_classifier
+from transop.training.coefficient_encoder import train_coefficient_encoder
+from transop.training.fine_tuning import fine_tune
+from transop.training.latents import encode_split
 from transop.training.measures import measure_reconstruction
+from transop.training.operators import train_operators
 from transop.training.session import Session, make_fabric
 
 logger = logging.getLogger(__name__)
@@ -96,6 +102,7 @@ def train(
         _prepare(settings, folder, resume)
         fabric = make_fabric(settings.runtime)
         session = Session(settings, folder, fabric, progress)
+        session.recall_findings()
         try:
             with session.catching_interrupts():
                 images = _load(settings, dataset, progress)
@@ -109,7 +116,8 @@ def _run_phases(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder 
     if session.settings.method in BASELINES:
         model, phases = first_or_saved_baseline(session, dataset), BASELINE_PHASES
     else:
-        model, phases = _first_or_saved_model(session, dataset), PHASES
+        model = _first_or_saved_model(session, dataset)
+        phases = wanted_phases(session.settings, dataset)
     for name, phase in phases.items():
         if name in model.phases:
             logger.info("%s: already done", name)
@@ -122,9 +130,30 @@ def _run_phases(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder 
             model.save_pretrained(session.folder.path)
             seconds = round(time.monotonic() - start, 2)
             session.write(name, -1, event="finished", seconds=seconds, **numbers)
-            session.folder.mark_finished(name, seconds=seconds, **numbers)
+            facts = {key: value for key, value in numbers.items() if not isinstance(value, list)}
+            session.folder.mark_finished(name, seconds=seconds, **facts)
             session.folder.drop_checkpoints(name)
+    for (phase_name, _), finding in session.findings.items():
+        logger.warning("noticed during %s: %s", phase_name, finding)
     return model
+
+
+def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]:
+    """Leave out the phases that have nothing to do or nothing to learn from."""
+    epochs = {name: getattr(settings, name).epochs for name in PHASES}
+    wanted = {name: phase for name, phase in PHASES.items() if epochs[name] > 0}
+    if settings.classifier.weights is not None:
+        wanted["classifier"] = PHASES["classifier"]
+    elif dataset.labels is None and "classifier" in wanted:
+        logger.warning(
+            "data set '%s' has no labels: leaving out the classifier and the coefficient encoder "
+            "(give classifier.factory and classifier.weights to have them)",
+            dataset.meta.name,
+        )
+        del wanted["classifier"]
+    if "classifier" not in wanted:
+        wanted.pop("coefficient_encoder", None)
+    return {name: PHASES[name] for name in PHASES if name in wanted}
 
 
 def _autoencoder_phase(
@@ -134,7 +163,50 @@ def _autoencoder_phase(
     return dict(measure_reconstruction(model, dataset))
 
 
-PHASES: dict[str, Phase] = {"autoencoder": _autoencoder_phase}
+def _operator_phase(
+    session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
+) -> dict[str, Any]:
+    pairs = make_pairs(session, model, dataset)
+    latents = encode_split(model.autoencoder, dataset, progress=session.progress)
+    numbers = train_operators(session, model, latents, pairs)
+    if dataset.labels is not None:
+        numbers["label_agreement"] = pairs.label_agreement(dataset.labels)
+    return {**numbers, "latent_scale": model.latent_scale}
+
+
+def _fine_tuning_phase(
+    session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
+) -> dict[str, Any]:
+    numbers = fine_tune(session, model, dataset, make_pairs(session, model, dataset))
+    return {**numbers, **measure_reconstruction(model, dataset)}
+
+
+def make_pairs(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset) -> PairSource:
+    """Pair the training images as the settings ask."""
+    wanted, latents = session.settings.pairs, None
+    if wanted.strategy == "latent":
+        latents = encode_split(model.autoencoder, dataset, progress=session.progress).cpu()
+    perceptual = wanted.strategy.startswith("perceptual")
+    return build_pairs(
+        dataset,
+        wanted.strategy,
+        n_neighbours=wanted.n_neighbours,
+        features=wanted.backbone if perceptual else None,
+        weights=wanted.weights if perceptual else None,
+        latents=latents,
+        given=wanted.given if wanted.strategy == "given" else None,
+        device=session.device,
+        progress=session.progress,
+    )
+
+
+PHASES: dict[str, Phase] = {
+    "autoencoder": _autoencoder_phase,
+    "operators": _operator_phase,
+    "fine_tuning": _fine_tuning_phase,
+    "classifier": train_classifier,
+    "coefficient_encoder": train_coefficient_encoder,
+}
 
 
 def _first_or_saved_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:

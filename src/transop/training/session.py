@@ -89,6 +89,12 @@ class Session:
             self.write(phase, step, sign=sign, finding=finding)
             logger.warning("%s: %s", phase, finding)
 
+    def recall_findings(self) -> None:
+        """Take up what an earlier part of the run noticed."""
+        for record in self.folder.read_metrics():
+            if "finding" in record:
+                self.findings[record["phase"], record["sign"]] = record["finding"]
+
     def rewind(self, phase: str, step: int) -> None:
         """Forget what a phase wrote after a step that is about to be computed again."""
         if self.fabric.is_global_zero:
