@@ -18,8 +18,8 @@ from transop.data.face_drawing.shapes import Field, ellipse
 MOST_YAW = 0.45  # radians
 MOST_TILT = 0.24  # radians
 HEAD_HEIGHT = 0.56  # half of it, picture units
-_VIEW = 0.87  # half of the picture's width
-_VIEW_Y = -0.05  # the picture's middle
+_VIEW = 0.79  # half of the picture's width
+_VIEW_Y = -0.055  # the picture's middle
 _HEAD_Y = -0.03
 _NECK_Y = 0.50  # the head leans around this point
 

@@ -35,8 +35,9 @@ def _curtain(sitter: Sitter) -> Field:
 def _shell(sitter: Sitter) -> Field:
     """Measure the distance to the head with the volume of its hair added."""
     rise = soft_step(-sitter.v, -0.25, 0.45)
-    volume = (0.028 + 0.062 * rise + 0.015 * sitter["hair_length"]) * _fullness(sitter)
-    return sitter.outline - volume
+    volume = 0.028 + 0.062 * rise + 0.015 * sitter["hair_length"]
+    thick = 1.0 - soft_step(sitter["baldness"], 0.05, 0.7)  # what is left lies flat
+    return sitter.outline - volume * thick
 
 
 def paint_behind(canvas: Canvas, sitter: Sitter) -> None:
@@ -59,7 +60,7 @@ def _hairline(sitter: Sitter) -> Field:
     """Place the lower edge of the hair around the head, fringe included."""
     parted = sitter.u - 0.07
     steep = 1.15 + 0.75 * sitter["hair_length"]
-    line = -0.345 + steep * parted * parted - 1.05 * sitter["baldness"] ** 1.3
+    line = -0.345 + steep * parted * parted - 0.80 * sitter["baldness"] ** 1.2
     tips = 0.014 * torch.sin(36.0 * sitter.u) + 0.008 * torch.sin(61.0 * sitter.u + 1.0)
     fringe = -0.150 + 0.20 * sitter.u * sitter.u + tips
     cover = sitter["bangs"] * _fullness(sitter)
@@ -82,7 +83,7 @@ def paint_hair(canvas: Canvas, sitter: Sitter) -> None:
     root = 0.16 * trail(below.abs(), 0.05)
     tone = 0.58 + 0.42 * lit + strands - root
     base = _colour(sitter)
-    colour = base * tone.unsqueeze(1) + (0.10 + 0.28 * base) * (0.75 * sheen).unsqueeze(1)
+    colour = base * tone.unsqueeze(1) + (0.10 + 0.28 * base) * (0.95 * sheen).unsqueeze(1)
     canvas.paint(colour, on_head * coverage(below, 1.3 * sitter.edge) * thin)
 
 

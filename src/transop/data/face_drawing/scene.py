@@ -26,17 +26,17 @@ def paint_body(canvas: Canvas, sitter: Sitter) -> None:
     shade = _sideways_light(sitter)
 
     spread = x.abs()
-    shoulder = 0.64 + 0.34 * (spread - 0.12).clamp_min(0.0) ** 1.6 - y
+    shoulder = 0.585 + 0.34 * (spread - 0.12).clamp_min(0.0) ** 1.6 - y
     cloth = palette.hue(sitter["clothing_hue"], 0.50, 0.66)
     folds = 1.0 - 0.16 * bump(spread - 0.62, 0.10) - 0.10 * soft_step(y, 0.7, 1.1)
     canvas.paint(cloth * (shade * folds).unsqueeze(1), coverage(shoulder, 2.0 * sitter.edge))
 
-    flare = 0.165 + 0.9 * (y - 0.56).clamp_min(0.0) ** 2
-    neck = torch.maximum(spread - flare, ellipse(x, y - 0.45, 0.40, 0.36))
+    flare = 0.165 + 0.9 * (y - 0.50).clamp_min(0.0) ** 2
+    neck = torch.maximum(spread - flare, ellipse(x, y - 0.40, 0.40, 0.34))
     neck = torch.maximum(neck, 0.15 - y)
     canvas.paint(skin * (0.93 * shade).unsqueeze(1), coverage(neck, sitter.edge))
-    collar = ellipse(x, y - 0.60, 0.27, 0.235).abs() - 0.022
-    below = soft_step(y, 0.66, 0.74)
+    collar = ellipse(x, y - 0.545, 0.27, 0.215).abs() - 0.022
+    below = soft_step(y, 0.59, 0.67)
     canvas.darken(palette.fixed(0.72, 0.72, 0.74).to(skin), coverage(collar, sitter.edge) * below)
     chin = coverage(sitter.outline - 0.10, 0.16) * coverage(neck, sitter.edge)
     canvas.darken(palette.fixed(0.62, 0.50, 0.48).to(skin), 0.85 * chin)
