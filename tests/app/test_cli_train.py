@@ -162,7 +162,7 @@ def test_ctrl_c_on_a_terminal_leaves_a_run_that_resume_finishes(tiny_recipe, tmp
 
 def _read_until(leader, mark, process):
     """Collect what a program draws until the mark appears; a watchdog ends a silent one."""
-    watchdog = threading.Timer(100, process.kill)
+    watchdog = threading.Timer(300, process.kill)
     watchdog.start()
     shown = b""
     while mark not in shown:
