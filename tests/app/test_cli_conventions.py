@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from transop import cli
 from transop.cli.terminal import Interrupted
-from transop.errors import SettingsError
+from transop.errors import ArtifactError, SettingsError
 
 ARGUMENT = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)
 
@@ -93,6 +93,16 @@ def test_a_full_disk_is_one_line_and_exit_code_1(run_body):
     assert code == 1
     assert err.count("\n") == 1
     assert "No space left on device 'runs/x'" in err
+
+
+def test_a_full_disk_is_exit_code_1_in_a_rooms_own_words_too(run_body):
+    def body(terminal):
+        try:
+            raise OSError(errno.ENOSPC, "full")
+        except OSError:
+            raise ArtifactError("cannot write to 'runs/x'") from None
+
+    assert run_body(body) == (1, "", "error: cannot write to 'runs/x'\n")
 
 
 def test_memory_running_out_is_one_line_and_exit_code_1(run_body):

@@ -77,6 +77,7 @@ def test_force_keeps_the_earlier_run_under_another_name(tiny_recipe, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "config.toml").write_text("recipe = 'old'\n")
+    (folder / "metrics.jsonl").touch()
     assert cli.run(["train", tiny_recipe, "--out", str(folder), "--force", "--quiet"]) == 0
     assert (tmp_path / "run.earlier-1" / "config.toml").read_text() == "recipe = 'old'\n"
     assert load_settings(folder / "config.toml").recipe == "tiny"
@@ -124,6 +125,12 @@ def test_a_file_or_a_foreign_folder_as_out_is_refused(tmp_path, tiny_recipe, cap
 def test_a_wrong_option_never_starts_a_run(options, part, tiny_recipe, tmp_path, capfd):
     line = mistake(capfd, "train", tiny_recipe, "--out", str(tmp_path / "run"), *options)
     assert part in line
+
+
+def test_a_corrected_call_may_use_the_folder_of_the_refused_one(tiny_recipe, tmp_path, capfd):
+    arguments = ["train", tiny_recipe, "--out", str(tmp_path / "run")]
+    mistake(capfd, *arguments, "--set", "data.source=no-such-set")
+    assert cli.run([*arguments, "--quiet"]) == 0
 
 
 def test_settings_can_be_shown_and_used_as_a_recipe(tmp_path, capfd):

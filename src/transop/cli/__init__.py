@@ -118,7 +118,7 @@ def _report(error: Exception, *, debug: bool) -> int:
         return _USER_MISTAKE
     if isinstance(error, UserError):
         terminal.error(str(error))
-        return _USER_MISTAKE
+        return _FAILED if _machine_failed(error.__context__) else _USER_MISTAKE
     if isinstance(error, BrokenPipeError):
         _silence_stdout()
         return _FAILED
@@ -138,6 +138,12 @@ def _usage_line(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "transop"
     return f"{error.format_message()} (see '{command} --help')"
+
+
+def _machine_failed(cause: BaseException | None) -> bool:
+    """Tell a full or broken disk, which a room may have put into its own words, from a mistake."""
+    failures = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+    return isinstance(cause, OSError) and cause.errno in failures
 
 
 def _system_line(error: OSError) -> str:

@@ -39,6 +39,9 @@ def claim_folder(folder: RunFolder, *, force: bool) -> None:
         raise UserError(
             f"--out '{path}' holds files that are not a run of transop; choose a new folder"
         )
+    if not _has_begun(folder):
+        _forget(folder)
+        return
     if not force:
         raise UserError(
             f"--out '{path}' holds a run already; continue it with --resume, "
@@ -72,6 +75,19 @@ def settings_to_resume(
                 f"{before[key]!r}; leave it out, or choose another --out"
             )
     return settings
+
+
+def _has_begun(folder: RunFolder) -> bool:
+    """Tell a run from a folder whose run was refused, for a missing data set say."""
+    model = folder.path / "model.safetensors"
+    return any(p.exists() for p in (model, folder.metrics_file, folder.checkpoints))
+
+
+def _forget(folder: RunFolder) -> None:
+    """Remove the description of a run that never began, so that a corrected one may start."""
+    with folder.locked():
+        for file in (folder.config_file, folder.environment_file):
+            file.unlink(missing_ok=True)
 
 
 def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
