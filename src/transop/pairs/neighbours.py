@@ -10,9 +10,8 @@ from torch import Tensor
 from transop.errors import UserError
 from transop.progress import Progress, silent
 
-# 2,048 x 8,192 distances are 64 MB: enough for the matrix product to run at full speed.
-_QUERY_BLOCK = 2048
-_DATABASE_BLOCK = 8192
+# 2,048 x 2,048 distances are 16 MB: the matrix product runs at full speed, the table stays small.
+_BLOCK = 2048
 MISSING = -1
 
 
@@ -28,8 +27,9 @@ def nearest_neighbours(
 
     [PAIR]  x1 = argmin over x of ||r(x0) - r(x)||^2, the k smallest instead of one
 
-    The search is exact and its memory grows with n, never with n squared. A row is never its
-    own neighbour, even when other rows equal it.
+    The search is exact, compares every two rows once and keeps one block of distances at a time:
+    its memory grows with n, never with n squared. A row is never its own neighbour, even when
+    other rows equal it.
 
     Args:
         features: r(x), one row per image; half precision is widened block by block.
@@ -42,27 +42,17 @@ def nearest_neighbours(
         Row numbers; ``-1`` fills the end of a row whose group has too few members.
     """
     check_features(features)
-    if n_neighbours < 1:
-        raise UserError(f"n_neighbours={n_neighbours} must be at least 1")
-    n = len(features)
-    if groups is None:
-        if n_neighbours >= n:
-            raise UserError(
-                f"n_neighbours={n_neighbours} needs at least {n_neighbours + 1} images, got {n}; "
-                "lower n_neighbours or use more images"
-            )
-        members = [torch.arange(n)]
-    else:
-        members = [torch.from_numpy(m) for m in group_members(groups)]
-    found = torch.full((n, n_neighbours), MISSING, dtype=torch.int64)
-    # Centred features lose less to cancellation in |a|^2 - 2ab + |b|^2.
+    members = _searched_together(len(features), n_neighbours, groups)
+    found = torch.full((len(features), n_neighbours), MISSING, dtype=torch.int64)
     centre = _blockwise_mean(features)
-    for rows, block in progress(
-        _search(features, centre, members, n_neighbours, device),
-        "nearest neighbours",
-        sum(-(-len(m) // _QUERY_BLOCK) for m in members),
-    ):
-        found[rows, : block.shape[1]] = block
+    n_steps = sum(_n_block_pairs(len(rows)) for rows in members)
+    searches = (_Search(features, rows, n_neighbours, centre, device) for rows in members)
+    steps = ((search, step) for search in searches for step in search.steps())
+    for search, step in progress(steps, "nearest neighbours", n_steps):
+        search.compare(*step)
+        if search.is_finished:
+            near = search.nearest()
+            found[search.rows, : near.shape[1]] = near
     return found
 
 
@@ -70,9 +60,15 @@ def exact_neighbours_of(
     queries: Int64[Tensor, " q"], features: Float[Tensor, "n f"], n_neighbours: int
 ) -> Int64[Tensor, "q k"]:
     """List the nearest other rows of some rows only, as `nearest_neighbours` would."""
-    centre = _blockwise_mean(features)
-    wide = _widen(features[queries], centre, features.device)
-    return _search_block(wide, queries, features, torch.arange(len(features)), centre, n_neighbours)
+    wide = features[queries].float()
+    best = torch.full((len(queries), n_neighbours), torch.inf)
+    places = torch.zeros(len(queries), n_neighbours, dtype=torch.int64)
+    for start in range(0, len(features), _BLOCK):
+        block = features[start : start + _BLOCK].float()
+        distance = torch.cdist(wide, block)
+        distance[queries[:, None] == torch.arange(start, start + len(block))] = torch.inf
+        best, places = _merge(best, places, distance, start)
+    return places
 
 
 def group_members(groups: Int64[np.ndarray, " n"]) -> list[Int64[np.ndarray, " _"]]:
@@ -89,65 +85,106 @@ def check_features(features: Tensor) -> None:
             f"features have type {features.dtype} and shape {tuple(features.shape)}; "
             "pass floats of shape (images, features)"
         )
-    for start in range(0, len(features), _DATABASE_BLOCK):
-        finite = features[start : start + _DATABASE_BLOCK].isfinite().all(1)
+    for start in range(0, len(features), _BLOCK):
+        finite = features[start : start + _BLOCK].isfinite().all(1)
         if not bool(finite.all()):
             row = start + int((~finite).nonzero()[0])
             raise UserError(f"features of image {row} are not finite; remove or mend that image")
 
 
-def _search(
-    features: Tensor,
-    centre: Tensor,
-    members: list[Tensor],
-    n_neighbours: int,
-    device: torch.device | str,
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield row numbers with their neighbours, one block of queries at a time."""
-    for rows in members:
+def _searched_together(
+    n: int, n_neighbours: int, groups: Int64[np.ndarray, " n"] | None
+) -> list[Int64[Tensor, " _"]]:
+    """Give the rows of every group, or all rows as one group."""
+    if n_neighbours < 1:
+        raise UserError(f"n_neighbours={n_neighbours} must be at least 1")
+    if groups is not None:
+        return [torch.from_numpy(rows) for rows in group_members(groups)]
+    if n_neighbours >= n:
+        raise UserError(
+            f"n_neighbours={n_neighbours} needs at least {n_neighbours + 1} images, got {n}; "
+            "lower n_neighbours or use more images"
+        )
+    return [torch.arange(n)]
+
+
+class _Search:
+    """The search among one group of rows, comparing every two blocks once for both sides."""
+
+    def __init__(
+        self,
+        features: Float[Tensor, "n f"],
+        rows: Int64[Tensor, " r"],
+        n_neighbours: int,
+        centre: Float[Tensor, " f"],
+        device: torch.device | str,
+    ) -> None:
+        self.rows = rows
+        self.is_finished = False
+        self._features, self._centre, self._device = features, centre.to(device), device
         k = min(n_neighbours, len(rows) - 1)
-        for start in range(0, len(rows), _QUERY_BLOCK):
-            queries = rows[start : start + _QUERY_BLOCK]
-            if k == 0:
-                yield queries, torch.empty(len(queries), 0, dtype=torch.int64)
-                continue
-            wide = _widen(features[queries], centre, device)
-            own = torch.arange(start, start + len(queries))
-            yield queries, rows[_search_block(wide, own, features, rows, centre, k)]
+        self._best = torch.full((len(rows), k), torch.inf, device=device)
+        self._places = torch.zeros(len(rows), k, dtype=torch.int64, device=device)
+        self._left = torch.empty(0)
+
+    def steps(self) -> Iterator[tuple[int, int]]:
+        """List the starts of all pairs of blocks, the left one changing slowest."""
+        starts = range(0, len(self.rows), _BLOCK)
+        return ((left, right) for left in starts for right in starts if right >= left)
+
+    def compare(self, left: int, right: int) -> None:
+        """Let two blocks of rows offer each other as neighbours."""
+        if left == right:
+            self._left = self._block(left)
+        block = self._left if left == right else self._block(right)
+        product = self._left @ block.T
+        # |a|^2 - 2ab + |b|^2 without the square that is the same for all offers to a row
+        offers = torch.add(block.square().sum(1)[None], product, alpha=-2)
+        if left == right:
+            offers.fill_diagonal_(torch.inf)
+        self._accept(left, offers, right)
+        if left != right:
+            offers = torch.add(self._left.square().sum(1)[None], product.T, alpha=-2)
+            self._accept(right, offers.contiguous(), left)
+        self.is_finished = left + _BLOCK >= len(self.rows)  # the last left block has one step
+
+    def nearest(self) -> Int64[Tensor, "r k"]:
+        """Give the row numbers of the neighbours found."""
+        return self.rows[self._places.cpu()]
+
+    def _accept(self, start: int, offers: Float[Tensor, "q b"], offered: int) -> None:
+        side = slice(start, start + _BLOCK)
+        self._best[side], self._places[side] = _merge(
+            self._best[side], self._places[side], offers, offered
+        )
+
+    def _block(self, start: int) -> Float[Tensor, "b f"]:
+        chosen = self._features[self.rows[start : start + _BLOCK]]
+        # Centred features lose less to cancellation between the squares.
+        return chosen.to(self._device).float() - self._centre
 
 
-def _search_block(
-    queries: Float[Tensor, "q f"],
-    own: Int64[Tensor, " q"],
-    features: Float[Tensor, "n f"],
-    rows: Int64[Tensor, " r"],
-    centre: Float[Tensor, " f"],
-    k: int,
-) -> Int64[Tensor, "q k"]:
-    """Find the places of the k nearest members of ``rows``, never a query's ``own`` place."""
-    own = own.to(queries.device)
-    best = torch.full((len(queries), k), torch.inf, device=queries.device)
-    position = torch.zeros(len(queries), k, dtype=torch.int64, device=queries.device)
-    for start in range(0, len(rows), _DATABASE_BLOCK):
-        chosen = rows[start : start + _DATABASE_BLOCK]
-        block = _widen(features[chosen], centre, queries.device)
-        # |query|^2 is the same along a row and does not change the order
-        distance = torch.addmm(block.square().sum(1)[None], queries, block.T, alpha=-2)
-        inside = (own >= start) & (own < start + len(chosen))
-        distance[inside.nonzero().flatten(), own[inside] - start] = torch.inf
-        near, index = distance.topk(min(k, len(chosen)), dim=1, largest=False)
-        near, index = torch.cat([best, near], 1), torch.cat([position, index + start], 1)
-        best, order = near.topk(k, dim=1, largest=False)
-        position = index.gather(1, order)
-    return position.cpu()
+def _merge(
+    best: Float[Tensor, "q k"],
+    places: Int64[Tensor, "q k"],
+    distance: Float[Tensor, "q b"],
+    start: int,
+) -> tuple[Float[Tensor, "q k"], Int64[Tensor, "q k"]]:
+    """Keep the k smallest of the best so far and a block of new distances."""
+    k = best.shape[1]
+    near, index = distance.topk(min(k, distance.shape[1]), dim=1, largest=False)
+    near, index = torch.cat([best, near], 1), torch.cat([places, index + start], 1)
+    best, order = near.topk(k, dim=1, largest=False)
+    return best, index.gather(1, order)
 
 
-def _widen(block: Tensor, centre: Tensor, device: torch.device | str) -> Float[Tensor, "b f"]:
-    return block.to(device).float() - centre.to(device)
+def _n_block_pairs(n_rows: int) -> int:
+    n_blocks = -(-n_rows // _BLOCK)
+    return n_blocks * (n_blocks + 1) // 2
 
 
 def _blockwise_mean(features: Tensor) -> Float[Tensor, " f"]:
     total = torch.zeros(features.shape[1], dtype=torch.float64)
-    for start in range(0, len(features), _DATABASE_BLOCK):
-        total += features[start : start + _DATABASE_BLOCK].double().sum(0).cpu()
+    for start in range(0, len(features), _BLOCK):
+        total += features[start : start + _BLOCK].double().sum(0).cpu()
     return (total / len(features)).float()

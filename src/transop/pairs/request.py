@@ -32,6 +32,7 @@ class PairRequest:
         n_neighbours: how many nearest images a partner is drawn from.
         features: a backbone's name, a function of images, or one row of features per image.
         weights: a weights file for the backbone, if not its default.
+        input_size: side to which images are brought for the backbone; None chooses by image size.
         latents: one latent point per image, for strategy ``latent``.
         given: the user's own pairs, for strategy ``given``.
         search: exact, approximate by faiss, or by the number of images.
@@ -45,6 +46,7 @@ class PairRequest:
     n_neighbours: int
     features: Features
     weights: Path | None
+    input_size: int | None
     latents: np.ndarray | Tensor | None
     given: Given | None
     search: Search

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from transop.errors import DataError, UserError
 from transop.pairs import approximate
-from transop.pairs.features import FeatureExtractor, extract_features
+from transop.pairs.features import FeatureExtractor, extract_features, input_size_for
 from transop.pairs.given import read_given
 from transop.pairs.neighbours import nearest_neighbours
 from transop.pairs.request import Backbone, PairRequest, hash_tensor
@@ -99,7 +99,7 @@ def perceptual_features(
                 f"features={wish!r} is not a backbone; choose one of {', '.join(backbones)}, "
                 "a function of images, or an array with one row per image"
             )
-        size = request.dataset.image_size
+        size = request.input_size or input_size_for(request.dataset.image_size)
         extractor = backbones[wish](size, request.weights, request.cache_dir)
     else:
         extractor = FeatureExtractor(wish, _CALLABLE_BATCH, key=None)

@@ -15,8 +15,7 @@ def brute_force(features, k):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(neighbours, "_QUERY_BLOCK", 7)
-    monkeypatch.setattr(neighbours, "_DATABASE_BLOCK", 5)
+    monkeypatch.setattr(neighbours, "_BLOCK", 7)
 
 
 def test_blockwise_search_agrees_with_all_distances_at_once(small_blocks):
@@ -66,7 +65,7 @@ def test_neighbours_of_some_rows_equal_those_rows_of_the_table(small_blocks):
     assert torch.equal(exact_neighbours_of(rows, features, 5), expected)
 
 
-def test_every_block_is_announced(small_blocks):
+def test_every_pair_of_blocks_is_announced(small_blocks):
     seen = []
 
     def progress(items, description, total=None):
@@ -75,7 +74,7 @@ def test_every_block_is_announced(small_blocks):
             yield item
 
     nearest_neighbours(torch.randn(20, 2), 2, progress=progress)
-    assert seen == [("nearest neighbours", 3)] * 3
+    assert seen == [("nearest neighbours", 6)] * 6
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ def fake_backbone(monkeypatch):
         calls.append(len(images))
         return describe(images)
 
-    def build(image_size, weights, cache_dir):
-        return FeatureExtractor(counted, 16, key=f"fake/{image_size}/{weights}")
+    def build(input_size, weights, cache_dir):
+        return FeatureExtractor(counted, 16, key=f"fake/{input_size}/{weights}")
 
     monkeypatch.setitem(BACKBONES, "fake", build)
     return calls
@@ -82,6 +82,11 @@ def test_an_unknown_backbone_lists_the_choices(make_dataset, tmp_path):
         build_pairs(make_dataset(), features="vgg", cache_dir=tmp_path)
 
 
+def test_an_input_too_small_for_five_halvings_is_refused(make_dataset):
+    with pytest.raises(UserError, match="input_size=28"):
+        build_pairs(make_dataset(), input_size=28)
+
+
 @pytest.mark.parametrize("strategy", ["same-class", "perceptual-in-class"])
 def test_strategies_by_class_need_labels(make_dataset, tmp_path, strategy):
     with pytest.raises(DataError, match="has none"):
@@ -128,11 +133,12 @@ def test_features_are_computed_once_and_shared_by_settings(make_dataset, tmp_pat
     assert torch.equal(first.neighbours, again.neighbours)
 
 
-@pytest.mark.parametrize("change", ["pixels", "split", "weights"])
+@pytest.mark.parametrize("change", ["pixels", "split", "weights", "input_size"])
 def test_other_images_or_settings_are_computed_anew(make_dataset, tmp_path, fake_backbone, change):
     build_pairs(make_dataset(n=60), features="fake", cache_dir=tmp_path)
     other = make_dataset(n=60)
-    options = {"weights": "other.pth"} if change == "weights" else {}
+    options = {"weights": {"weights": "other.pth"}, "input_size": {"input_size": 64}}
+    options = options.get(change, {})
     if change == "pixels":
         other.images[other.splits["train"][0], 0, 0, 0] ^= 1
     if change == "split":
