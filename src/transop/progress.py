@@ -5,11 +5,12 @@ an iterable and hands back the same items. The command line passes one that draw
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 Item = TypeVar("Item")
 
 
+@runtime_checkable  # so that tests can check annotations while they run
 class Progress(Protocol):
     """Wraps an iterable, showing how far it has come under a description."""
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -199,7 +200,7 @@ def _write_tables(folder: Path, factors: Float[np.ndarray, "n f"]) -> None:
     np.savez_compressed(folder / FACTORS_FILE, factors=factors, names=np.array(FACTOR_NAMES))
 
 
-def _sample(n_images: int, seed: int) -> Float[np.ndarray, "n f"]:
+def _sample(n_images: Any, seed: int) -> Float[np.ndarray, "n f"]:
     if isinstance(n_images, bool) or not isinstance(n_images, int) or n_images < 1:
         raise DataError(f"n_images={n_images!r} is impossible; use a whole number from 1")
     generator = torch.Generator().manual_seed(seed)

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-Colour = Float[Tensor, "faces 3 1 1"]
-Amount = Float[Tensor, "faces 1 1"]
+Colour = Float[Tensor, "#faces 3 1 1"]
+Amount = Float[Tensor, "#faces 1 1"]
 
 _SKIN = (
     (0.30, 0.18, 0.13),

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-Field = Float[Tensor, "*field"]
+Field = Float[Tensor, "..."]
 
 
 def coverage(distance: Field, edge: float) -> Field:
