@@ -151,7 +151,8 @@ def _never_worse_than_standing_still(problem: Problem, found: InferenceResult) -
         coefficients=torch.zeros_like(found.coefficients),
         objective=still,
         residual=torch.linalg.vector_norm(missed, dim=-1) / lengths,
-        converged=torch.zeros_like(found.converged),
+        # Zero coefficients may seem a rounding error worse than themselves: that is no failure.
+        converged=found.converged & (found.coefficients == 0).all(-1),
         iterations=found.iterations,
     )
     return _merge(good, found, standing)

@@ -1,0 +1,327 @@
+"""Proximal Gauss-Newton for a group of pairs in lock step; a finished pair makes room for a new."""
+
+import numpy as np
+
+from transop.inference._flow_lanes import (
+    differentiate_flow,
+    form_generator,
+    list_live,
+    measure_objective,
+)
+from transop.inference._lanes import compiled, lane_count, load, spliced, store
+from transop.inference._lasso_lanes import descend_coordinates
+from transop.inference._model_lanes import (
+    fill_columns,
+    form_gram,
+    list_candidates,
+    project_gradient,
+)
+from transop.inference._rooms import (
+    DAMPING,
+    DATA,
+    HEAVIEST,
+    NORM,
+    PENALTY,
+    PREDICTED,
+    Flat,
+    Quadrature,
+    Rooms,
+)
+
+INITIAL_DAMPING = 1e-3
+LEAST_DAMPING, MOST_DAMPING = 1e-6, 1e6
+MAX_RETREATS = 12  # after 4^-12 of a descent step only rounding error is left
+NOBODY = -1.0
+
+# Rows of the lanes' state, always in double precision.
+(
+    PAIR,  # its number, or NOBODY
+    SCALE,  # length unit of the pair: its latents are divided by it
+    LENGTH,  # of z1, in that unit
+    AT_ZERO,  # objective of zero coefficients
+    OBJECTIVE,  # of the accepted coefficients; infinite before the first evaluation
+    DATA_TERM,  # its data term
+    PROMISED,  # decrease predicted by the model for the trial under way
+    ITERATIONS,
+    RETREATS,  # consecutive rejected trials
+    ACCEPTED,
+    RESTARTED,
+) = range(11)
+STATE_ROWS = 11
+
+# Columns of the answers, after the coefficients.
+ANSWER_OBJECTIVE, ANSWER_RESIDUAL, ANSWER_CONVERGED, ANSWER_ITERATIONS = range(4)
+ANSWER_COLUMNS = 4
+
+
+@compiled
+def _longer_length(pairs: Flat, pair: int, d: int) -> float:
+    """Measure the longer of a pair's two points; infinite or NaN if an entry is."""
+    largest = 0.0
+    for i in range(2 * d):
+        size = abs(float(pairs[pair, i]))
+        if not size <= largest:
+            largest = size
+            if not size < np.inf:
+                return size
+    a, b = 0.0, 0.0
+    if largest > 0.0:
+        for i in range(d):
+            a += (pairs[pair, i] / largest) ** 2
+            b += (pairs[pair, d + i] / largest) ** 2
+    return float(largest * np.sqrt(max(a, b)))
+
+
+@compiled
+def _clear_lane(ws: Flat, rooms: Rooms, lane: int) -> None:
+    """Leave a lane with a point that goes nowhere."""
+    lanes = lane_count(ws)
+    for i in range(rooms.dimension):
+        ws[rooms.z0 + i * lanes + lane] = 0.0
+        ws[rooms.z1 + i * lanes + lane] = 0.0
+    for m in range(rooms.n_operators + 1):
+        ws[rooms.weight + m * lanes + lane] = 1.0
+        ws[rooms.coefficients + m * lanes + lane] = 0.0
+        ws[rooms.trial + m * lanes + lane] = 0.0
+    ws[rooms.scratch + DAMPING * lanes + lane] = INITIAL_DAMPING
+
+
+@compiled
+def _enter(
+    ws: Flat, rooms: Rooms, state: Flat, lane: int, pair: int, norms: Flat, pairs: Flat
+) -> None:
+    """Load a pair into a lane, in units where its longer point has length one."""
+    lanes = lane_count(ws)
+    d, m_count = rooms.dimension, rooms.n_operators
+    scale, length, gap = state[SCALE, lane], 0.0, 0.0
+    for i in range(d):
+        a, b = pairs[pair, i] / scale, pairs[pair, d + i] / scale
+        ws[rooms.z0 + i * lanes + lane] = a
+        ws[rooms.z1 + i * lanes + lane] = b
+        length += b * b
+        gap += (b - a) ** 2
+    started = False
+    for m in range(m_count):
+        norm = norms[m]
+        weight, start = HEAVIEST, 0.0
+        if norm > 0.0:
+            weight = min(HEAVIEST, pairs[pair, 2 * d + m] / (norm * scale) / scale)
+            start = pairs[pair, 2 * d + m_count + m] * norm
+        ws[rooms.weight + m * lanes + lane] = weight
+        ws[rooms.coefficients + m * lanes + lane] = 0.0
+        ws[rooms.trial + m * lanes + lane] = start
+        started = started or start != 0.0
+    ws[rooms.scratch + DAMPING * lanes + lane] = INITIAL_DAMPING
+    state[PAIR, lane] = pair
+    state[LENGTH, lane] = np.sqrt(length)
+    state[AT_ZERO, lane] = 0.5 * gap
+    state[OBJECTIVE, lane] = np.inf
+    state[ITERATIONS, lane] = 0.0
+    state[RETREATS, lane] = 0.0
+    state[RESTARTED, lane] = 0.0 if started else 1.0
+
+
+@compiled
+def _admit_next(
+    ws: Flat,
+    rooms: Rooms,
+    state: Flat,
+    lane: int,
+    pair: int,
+    stop: int,
+    norms: Flat,
+    pairs: Flat,
+    answers: Flat,
+) -> int:
+    """Fill a free lane with the next pair that needs work; return the pair after it."""
+    m_count = rooms.n_operators
+    while pair < stop:
+        scale = _longer_length(pairs, pair, rooms.dimension)
+        state[SCALE, lane] = scale
+        if 0.0 < scale < np.inf:
+            _enter(ws, rooms, state, lane, pair, norms, pairs)
+            return pair + 1
+        for m in range(m_count):  # both points are zero, or not numbers at all
+            answers[pair, m] = 0.0
+        answers[pair, m_count + ANSWER_OBJECTIVE] = scale
+        answers[pair, m_count + ANSWER_RESIDUAL] = scale
+        answers[pair, m_count + ANSWER_CONVERGED] = scale == 0.0
+        answers[pair, m_count + ANSWER_ITERATIONS] = 0.0
+        pair += 1
+    state[PAIR, lane] = NOBODY
+    _clear_lane(ws, rooms, lane)
+    return pair
+
+
+@compiled
+def _leave(
+    ws: Flat,
+    rooms: Rooms,
+    state: Flat,
+    lane: int,
+    converged: bool,
+    norms: Flat,
+    answers: Flat,
+) -> None:
+    """Write a pair's accepted coefficients back in the caller's units."""
+    lanes = lane_count(ws)
+    m_count = rooms.n_operators
+    pair = int(state[PAIR, lane])
+    scale, length = state[SCALE, lane], state[LENGTH, lane]
+    for m in range(m_count):
+        value = float(ws[rooms.coefficients + m * lanes + lane])
+        answers[pair, m] = value / norms[m] if value != 0.0 else 0.0
+    miss = np.sqrt(2.0 * state[DATA_TERM, lane])
+    answers[pair, m_count + ANSWER_OBJECTIVE] = state[OBJECTIVE, lane] * scale * scale
+    answers[pair, m_count + ANSWER_RESIDUAL] = miss / length if length > 0.0 else miss * scale
+    answers[pair, m_count + ANSWER_CONVERGED] = converged
+    answers[pair, m_count + ANSWER_ITERATIONS] = state[ITERATIONS, lane]
+
+
+@compiled
+def _adapt_damping(damping: float, kept: float, clean: bool) -> float:
+    """Trust the model more after a promise kept at the first attempt, less after a broken one."""
+    if kept > 0.75 and clean:
+        return max(LEAST_DAMPING, damping / 8.0)
+    if kept < 0.25:
+        return min(MOST_DAMPING, damping * 4.0)
+    return damping
+
+
+@compiled
+def _judge(ws: Flat, rooms: Rooms, state: Flat) -> None:
+    """Accept the trials that lower the objective; adapt the damping to the promises kept."""
+    lanes = lane_count(ws)
+    scratch = rooms.scratch
+    for lane in range(lanes):
+        if state[PAIR, lane] == NOBODY:
+            continue
+        state[ITERATIONS, lane] += 1.0
+        data = float(ws[scratch + DATA * lanes + lane])
+        value = data + float(ws[scratch + PENALTY * lanes + lane])
+        old = state[OBJECTIVE, lane]
+        usable = ws[scratch + NORM * lanes + lane] < np.inf
+        accepted = usable and value < old
+        damping = float(ws[scratch + DAMPING * lanes + lane])
+        state[ACCEPTED, lane] = accepted
+        if not accepted:
+            ws[scratch + DAMPING * lanes + lane] = min(MOST_DAMPING, damping * 8.0)
+            state[RETREATS, lane] += 1.0
+            continue
+        if old < np.inf:
+            kept = (old - value) / max(state[PROMISED, lane], 1e-300)
+            clean = state[RETREATS, lane] == 0.0
+            ws[scratch + DAMPING * lanes + lane] = _adapt_damping(damping, kept, clean)
+        state[OBJECTIVE, lane] = value
+        state[DATA_TERM, lane] = data
+        state[RETREATS, lane] = 0.0
+        for m in range(rooms.n_operators):
+            at = m * lanes + lane
+            ws[rooms.coefficients + at] = ws[rooms.trial + at]
+
+
+@compiled
+def _retreat(ws: Flat, rooms: Rooms, state: Flat, lane: int) -> None:
+    """Shorten a rejected step to a quarter; before any accepted point, go back to zero."""
+    lanes = lane_count(ws)
+    fresh = state[OBJECTIVE, lane] == np.inf
+    for m in range(rooms.n_operators):
+        at = m * lanes + lane
+        start = ws[rooms.coefficients + at]
+        shorter = start + 0.25 * (ws[rooms.rejected + at] - start)
+        ws[rooms.trial + at] = 0.0 if fresh else shorter
+    state[PROMISED, lane] *= 0.25
+
+
+@compiled
+def _is_settled(
+    ws: Flat, rooms: Rooms, state: Flat, lane: int, tolerance: float, unit: float
+) -> bool:
+    """Tell whether the model promises no decrease above the tolerance or the rounding error."""
+    lanes = lane_count(ws)
+    value = state[OBJECTIVE, lane]
+    noise = 8.0 * unit * (np.sqrt(2.0 * state[DATA_TERM, lane]) + value)
+    promise = state[PROMISED, lane] * (1.0 + ws[rooms.scratch + DAMPING * lanes + lane])
+    return bool(promise <= max(tolerance * value, noise))
+
+
+@compiled
+def _restart_from_zero(ws: Flat, rooms: Rooms, state: Flat, lane: int) -> None:
+    """Forget a given start that led to a worse place than zero coefficients."""
+    lanes = lane_count(ws)
+    for m in range(rooms.n_operators):
+        ws[rooms.trial + m * lanes + lane] = 0.0
+    ws[rooms.scratch + DAMPING * lanes + lane] = INITIAL_DAMPING
+    state[OBJECTIVE, lane] = np.inf
+    state[ITERATIONS, lane] = 0.0
+    state[RETREATS, lane] = 0.0
+    state[RESTARTED, lane] = 1.0
+
+
+@spliced
+def _step(ws: Flat, rooms: Rooms, state: Flat, psi: Flat, listed: Flat, rule: Quadrature) -> None:
+    """Evaluate every trial, then propose the next one by the small l1 problem."""
+    lanes = lane_count(ws)
+    n_live = list_live(ws, rooms, listed)
+    form_generator(ws, rooms, psi, listed, n_live)
+    moved, share = differentiate_flow(ws, rooms, rule)
+    measure_objective(ws, rooms)
+    _judge(ws, rooms, state)
+    project_gradient(ws, rooms, psi, share)
+    n = list_candidates(ws, rooms, listed)
+    fill_columns(ws, rooms, psi, listed, n, moved)
+    form_gram(ws, rooms, n, rule.rounding * 1e-3)
+    for m in range(rooms.n_operators):
+        store(ws, rooms.rejected + m * lanes, load(ws, rooms.trial + m * lanes))
+    descend_coordinates(ws, rooms, listed, n)
+    for lane in range(lanes):
+        if state[PAIR, lane] != NOBODY:
+            if state[ACCEPTED, lane] > 0.0:
+                state[PROMISED, lane] = ws[rooms.scratch + PREDICTED * lanes + lane]
+            else:
+                _retreat(ws, rooms, state, lane)
+
+
+@spliced
+def solve_range(
+    ws: Flat,
+    rooms: Rooms,
+    state: Flat,
+    listed: Flat,
+    start: int,
+    stop: int,
+    psi: Flat,
+    norms: Flat,
+    pairs: Flat,
+    answers: Flat,
+    rule: Quadrature,
+    max_iterations: int,
+    tolerance: float,
+) -> None:
+    """Solve consecutive pairs, as many at a time as a register has lanes."""
+    lanes = lane_count(ws)
+    unit = rule.rounding
+    pair = start
+    n_busy = 0
+    for lane in range(lanes):
+        pair = _admit_next(ws, rooms, state, lane, pair, stop, norms, pairs, answers)
+        n_busy += state[PAIR, lane] != NOBODY
+    while n_busy > 0:
+        _step(ws, rooms, state, psi, listed, rule)
+        for lane in range(lanes):
+            if state[PAIR, lane] == NOBODY:
+                continue
+            settled = state[ACCEPTED, lane] > 0.0
+            if settled:
+                settled = _is_settled(ws, rooms, state, lane, tolerance, unit)
+            given_up = state[RETREATS, lane] > MAX_RETREATS
+            tired = state[ITERATIONS, lane] >= max_iterations
+            if not (settled or given_up or tired):
+                continue
+            worse = not state[OBJECTIVE, lane] <= state[AT_ZERO, lane]
+            if worse and state[RESTARTED, lane] == 0.0:
+                _restart_from_zero(ws, rooms, state, lane)
+                continue
+            _leave(ws, rooms, state, lane, settled, norms, answers)
+            pair = _admit_next(ws, rooms, state, lane, pair, stop, norms, pairs, answers)
+            n_busy -= state[PAIR, lane] == NOBODY
