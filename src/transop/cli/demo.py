@@ -87,7 +87,7 @@ def _draw(
 def _say_what_next(
     terminal: Terminal, model: ManifoldAutoencoder, figures: list[Path], out: Path
 ) -> None:
-    """Name the pictures, own up to what is missing, suggest a next step."""
+    """Name the pictures, own up to what was left out, suggest a next step."""
     from transop.config import PHASES
 
     if "operators" in model.phases:
@@ -95,7 +95,7 @@ def _say_what_next(
         terminal.notice(f"{living} of {model.operators.n_operators} operators are alive")
     missing = [phase for phase in PHASES if phase not in model.phases]
     if missing:
-        terminal.notice(f"not part of this version yet: {', '.join(missing)}")
+        terminal.notice(f"phases left out by the settings: {', '.join(missing)}")
     for figure in figures:
         terminal.notice(f"picture: {figure}")
     if "operators" in model.phases:
