@@ -44,7 +44,7 @@ def input_size_for(image_size: int) -> int:
     """Choose the side to which images are enlarged before an ImageNet network sees them.
 
     ImageNet networks halve an image five times, so 28 pixels would shrink to one. The 224 pixels
-    they were trained on take forty times as long as 40, and enlarging blurs: for 28 pixels,
+    they were trained on take 25 times as long as 40, and enlarging blurs: for 28 pixels,
     40 serves as well as anything below 96. docs/pairs.md has the measurements.
 
     Args:
