@@ -19,6 +19,7 @@ _PUBLIC_NAMES: dict[str, str] = {
     "ImageDataset": "transop.data",
     "build_pairs": "transop.pairs",
     "ManifoldAutoencoder": "transop.model",
+    "TransportAugment": "transop.augment",
     "fit": "transop.training",
 }
 

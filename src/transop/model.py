@@ -109,7 +109,7 @@ class ManifoldAutoencoder(nn.Module):
             images: one image or a batch, floats in [0, 1].
             gradients: keep the graph, to differentiate through the encoder.
         """
-        batch, single = self._check_images(images)
+        batch, single = self.check_images(images)
         with self._evaluating(gradients):
             points = _in_chunks(self.autoencoder.encode, batch) / self.latent_scale
         return points[0] if single else points
@@ -227,7 +227,7 @@ class ManifoldAutoencoder(nn.Module):
 
     def classify(self, images: Any) -> Float[Tensor, "*b k"]:
         """Give the class logits of images."""
-        batch, single = self._check_images(images)
+        batch, single = self.check_images(images)
         judge = self._judge()
         with self._evaluating(False):
             inputs = batch if self.classifier_domain == "image" else self.encode(batch)
@@ -323,8 +323,18 @@ class ManifoldAutoencoder(nn.Module):
             for module in training:
                 module.training = True
 
-    def _check_images(self, images: Any) -> tuple[Float[Tensor, "b c h w"], bool]:
-        """Bring images to the device as a batch, or say what is wrong with them."""
+    def check_images(
+        self, images: Any, *, values: bool = True
+    ) -> tuple[Float[Tensor, "b c h w"], bool]:
+        """Bring images to the device as a batch, or say what is wrong with them.
+
+        Args:
+            images: one image or a batch, floats in [0, 1].
+            values: look at the values too, which costs a pass over them and cannot be compiled.
+
+        Returns:
+            The batch, and whether it was a single image.
+        """
         batch = torch.as_tensor(images)
         if not batch.is_floating_point():
             raise UserError(
@@ -340,7 +350,7 @@ class ManifoldAutoencoder(nn.Module):
         batch = (batch.unsqueeze(0) if single else batch).to(
             self.device, self.operators.weight.dtype
         )
-        if batch.numel():
+        if values and batch.numel():
             low, high = (float(value) for value in batch.detach().aminmax())
             if not (low >= -1e-3 and high <= 1 + 1e-3):
                 raise UserError(

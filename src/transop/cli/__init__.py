@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from transop.cli import data, demo, path, train
+from transop.cli import augment, data, demo, path, train
 from transop.cli.terminal import Interrupted, Terminal, make_streams_forgiving
 
 # A function becomes a command, a typer.Typer a group of them; --help keeps this order.
@@ -23,6 +23,7 @@ COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {
     "demo": demo.demo,
     "train": train.train,
     "path": path.path,
+    "augment": augment.augment,
     "data": data.data,
 }
 

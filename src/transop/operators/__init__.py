@@ -3,7 +3,7 @@
 from transop.operators.checking import TensorError
 from transop.operators.derivatives import data_gradient, transport_jacobian
 from transop.operators.dictionary import DictionaryError, TransportOperators
-from transop.operators.laplace import laplace_kl, sample_laplace
+from transop.operators.laplace import laplace_from_uniform, laplace_kl, sample_laplace
 from transop.operators.stability import (
     closing_period,
     eigenvalues,
@@ -21,6 +21,7 @@ __all__ = [
     "closing_period",
     "data_gradient",
     "eigenvalues",
+    "laplace_from_uniform",
     "laplace_kl",
     "largest_real_part",
     "sample_laplace",

@@ -28,10 +28,24 @@ def sample_laplace(
     uniform = torch.rand(
         scale.shape, generator=generator, dtype=scale.dtype, device=generator.device
     )
-    uniform = uniform.to(scale.device) - 0.5
+    return laplace_from_uniform(scale, uniform.to(scale.device))
+
+
+def laplace_from_uniform(
+    scale: Float[Tensor, "*shape"], uniform: Float[Tensor, "*#shape"]
+) -> Float[Tensor, "*shape"]:
+    """Turn uniform draws into draws from a Laplace distribution centred on zero, by [SAMPLE].
+
+    For callers that keep or share the randomness itself. Always finite.
+
+    Args:
+        scale: h, the mean absolute value of each coefficient; not negative.
+        uniform: draws from [0, 1); u of the equation is this minus 1/2.
+    """
+    centred = uniform - 0.5
     # The uniform draw includes its lower end, whose logarithm would be infinite.
-    survival = (1 - 2 * uniform.abs()).clamp_min(torch.finfo(scale.dtype).eps / 4)
-    return -scale * uniform.sign() * survival.log()
+    survival = (1 - 2 * centred.abs()).clamp_min(torch.finfo(scale.dtype).eps / 4)
+    return -scale * centred.sign() * survival.log()
 
 
 def laplace_kl(

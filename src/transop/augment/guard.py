@@ -1,0 +1,171 @@
+"""A classifier that watches over identity while an augmentation goes far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from transop.augment.walk import retrace
+from transop.errors import UserError
+
+if TYPE_CHECKING:
+    from transop.model import ManifoldAutoencoder
+
+_CHUNK = 250  # images through a user's classifier at once
+_SHORTER = 0.5
+
+Draw = Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
+class Guard(nn.Module):
+    """Refuses moves after which a classifier no longer gives an image its name.
+
+    A refused move is drawn again, at most ``attempts`` times; then the last one is halved, at
+    most ``shortenings`` times; what is refused even then stays as it was. The guard uses
+    whatever supervision its classifier was trained with: say so beside any number it improves.
+
+    Attributes:
+        classifier: gives logits, or None for the model's own.
+        threshold: least probability that the name must keep.
+        attempts: how often a refused move is drawn again.
+        shortenings: how often the last refused move is then halved.
+        domain: whether ``classifier`` reads images or scaled latents.
+    """
+
+    def __init__(
+        self,
+        classifier: Callable[[Tensor], Tensor] | None = None,
+        threshold: float = 0.8,
+        *,
+        attempts: int = 8,
+        shortenings: int = 3,
+        domain: Literal["image", "latent"] = "image",
+    ) -> None:
+        super().__init__()
+        if not 0 <= threshold <= 1:
+            raise UserError(f"threshold = {threshold} must be a probability, from 0 to 1")
+        if attempts < 0 or shortenings < 0:
+            raise UserError(
+                f"attempts = {attempts} and shortenings = {shortenings} must not be negative"
+            )
+        if domain not in ("image", "latent"):
+            raise UserError(f"domain = {domain!r} is unknown; choose 'image' or 'latent'")
+        self.classifier = classifier
+        self.threshold = float(threshold)
+        self.attempts = attempts
+        self.shortenings = shortenings
+        self.domain: Literal["image", "latent"] = domain
+        self.eval()
+
+    def train(self, mode: bool = True) -> Guard:
+        """Stay in evaluation mode: a judge that drops units at random is no judge."""
+        del mode
+        return super().train(False)
+
+    def reads_images(self, model: ManifoldAutoencoder) -> bool:
+        """Say whether moved points must be decoded before they can be judged."""
+        domain = model.classifier_domain if self.classifier is None else self.domain
+        return domain == "image"
+
+    def logits(
+        self, model: ManifoldAutoencoder, inputs: Float[Tensor, "b ..."]
+    ) -> Float[Tensor, "b k"]:
+        """Ask the classifier, about images or latents as :meth:`reads_images` says."""
+        judge = model.classifier if self.classifier is None else self.classifier
+        if judge is None:
+            raise UserError(
+                "the guard has no classifier and neither has the model; pass Guard(classifier) or "
+                "train the phase 'classifier'"
+            )
+        with torch.no_grad():
+            return torch.cat([judge(chunk) for chunk in torch.split(inputs, _CHUNK)])
+
+    def accepts(self, logits: Float[Tensor, "b k"], names: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
+        """Say which points are still called by their names."""
+        sure = logits.softmax(1).gather(1, names[:, None])[:, 0] >= self.threshold
+        return sure & (logits.argmax(1) == names)
+
+
+@dataclass
+class GuardedWalks:
+    """Where guarded walks ended, and what it took."""
+
+    ends: Float[Tensor, "b d"]
+    coefficients: Float[Tensor, "b s m"]
+    draws: Int[Tensor, " b"]  # moves tried; 1 if the first was accepted
+    accepted: Bool[Tensor, " b"]
+    pictures: Float[Tensor, "b c h w"] | None  # decoded ends, if the guard had to look at them
+
+
+class GuardedWalk:
+    """Draws, judges and redraws the walks of one batch."""
+
+    def __init__(
+        self,
+        model: ManifoldAutoencoder,
+        guard: Guard,
+        latents: Float[Tensor, "b d"],
+        names: Int[Tensor, " b"],
+        *,
+        all_or_none: bool = False,
+    ) -> None:
+        """Prepare to walk.
+
+        Args:
+            model: decodes and transports.
+            guard: the judge.
+            latents: where the walks start.
+            names: what the judge must go on calling them.
+            all_or_none: accept a draw only if every point accepts it.
+        """
+        self._model, self._guard, self._names = model, guard, names
+        self._latents, self._all_or_none = latents, all_or_none
+        self._looks = guard.reads_images(model)
+        self._found: GuardedWalks | None = None
+
+    def run(self, draw: Draw) -> GuardedWalks:
+        """Walk until every point is accepted or out of attempts.
+
+        Args:
+            draw: takes points and gives the ends and coefficients of fresh walks from them.
+        """
+        ends, coefficients = draw(self._latents)
+        everyone = torch.arange(len(self._latents), device=self._latents.device)
+        refused = self._judge(everyone, ends, coefficients)
+        for _ in range(self._guard.attempts):
+            if len(refused) == 0:
+                break
+            refused = self._judge(refused, *draw(self._latents[refused]))
+        for _ in range(self._guard.shortenings):
+            if len(refused) == 0:
+                break
+            assert self._found is not None
+            shorter = self._found.coefficients[refused] * _SHORTER
+            ends = retrace(self._model.transport, self._latents[refused], shorter)
+            refused = self._judge(refused, ends, shorter)
+        assert self._found is not None
+        return self._found
+
+    def _judge(self, rows: Tensor, ends: Tensor, coefficients: Tensor) -> Int[Tensor, " r"]:
+        """Note down the walks of some rows and give back the rows that were refused."""
+        pictures = self._model.decode(ends) if self._looks else None
+        logits = self._guard.logits(self._model, ends if pictures is None else pictures)
+        accepted = self._guard.accepts(logits, self._names[rows])
+        if self._all_or_none:
+            accepted = accepted.all().expand_as(accepted)
+        if self._found is None:
+            draws = torch.ones_like(rows)
+            self._found = GuardedWalks(ends, coefficients, draws, accepted.clone(), pictures)
+        else:
+            found = self._found
+            found.ends[rows], found.coefficients[rows] = ends, coefficients
+            found.accepted[rows] = accepted
+            found.draws[rows] += 1
+            if found.pictures is not None and pictures is not None:
+                found.pictures[rows] = pictures
+        return rows[~accepted]

@@ -1,0 +1,131 @@
+"""``transop augment``: write augmented copies of a folder of images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transop.cli.terminal import Terminal
+from transop.errors import UserError
+
+if TYPE_CHECKING:
+    from transop.augment import FolderReport
+
+_LISTED = 5
+
+
+def augment(
+    ctx: typer.Context,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A folder of images.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder.")],
+    n_copies: Annotated[int, typer.Option("-n", help="Copies of each image.")] = 1,
+    p: Annotated[float, typer.Option("--p", help="Probability that a copy is moved.")] = 1.0,
+    scales: Annotated[
+        str, typer.Option(help="Where scales come from: auto, encoder or prior.")
+    ] = "auto",
+    multiplier: Annotated[float, typer.Option(help="Factor on the scales.")] = 1.0,
+    steps: Annotated[int, typer.Option(help="Length of the random walk.")] = 1,
+    guard: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PROBABILITY",
+            help="Draw again what the run's classifier is less sure of than this.",
+            show_default="no guard",
+        ),
+    ] = None,
+    residual: Annotated[
+        float, typer.Option(help="Share of the detail lost by the autoencoder to add back.")
+    ] = 0.0,
+    contact_sheet: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Draw the first images and their copies."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write into OUT even if it has files.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print counts as JSON.")] = False,
+) -> None:
+    """Write augmented copies of a folder of images, class folders and names kept."""
+    terminal: Terminal = ctx.obj
+    _check_sheet(contact_sheet, force=force)
+
+    import torch
+
+    from transop.augment import TransportAugment, augment_folder
+    from transop.model import ManifoldAutoencoder
+
+    model = ManifoldAutoencoder.from_pretrained(run)
+    if "operators" not in model.phases:
+        raise UserError(f"the run in '{run}' has learned no operators yet; train it further")
+    settings: dict[str, Any] = {
+        "p": p,
+        "source": scales,
+        "multiplier": multiplier,
+        "n_steps": steps,
+        "guard": guard,
+        "residual": residual,
+    }
+    moves = TransportAugment(model, generator=torch.Generator().manual_seed(seed), **settings)
+    report = augment_folder(
+        moves, source, target, n_copies=n_copies, overwrite=force, progress=terminal.progress
+    )
+    if contact_sheet is not None:
+        _draw_sheet(report, contact_sheet)
+    _tell(terminal, report, target, contact_sheet, model.image_shape[-1], as_json=as_json)
+
+
+def _check_sheet(file: Path | None, *, force: bool) -> None:
+    if file is None:
+        return
+    if file.suffix.lower() not in (".png", ".svg"):
+        raise UserError(f"--contact-sheet '{file}' must end in .png or .svg")
+    if file.exists() and not force:
+        raise UserError(f"--contact-sheet '{file}' exists; choose another, or give --force")
+
+
+def _draw_sheet(report: FolderReport, file: Path) -> None:
+    import numpy as np
+
+    from transop.artifacts import write_atomically
+    from transop.plotting import image_grid, render_figure
+
+    rows = np.stack([images[:13] for images in report.shown])
+    figure = image_grid(
+        rows,
+        column_labels=["image", *(str(number) for number in range(1, rows.shape[1]))],
+        boxed=[(row, 0) for row in range(len(rows))],
+    )
+    write_atomically(file, render_figure(figure, "svg" if file.suffix.lower() == ".svg" else "png"))
+
+
+def _tell(
+    terminal: Terminal,
+    report: FolderReport,
+    target: Path,
+    sheet: Path | None,
+    size: int,
+    *,
+    as_json: bool,
+) -> None:
+    for file, reason in list(report.unreadable.items())[:_LISTED]:
+        terminal.notice(f"left out '{file}': {reason}")
+    if len(report.unreadable) > _LISTED:
+        terminal.notice(f"left out {len(report.unreadable) - _LISTED} more unreadable files")
+    if as_json:
+        facts = {
+            "folder": str(target),
+            "images": report.n_images,
+            "written": report.n_written,
+            "unreadable": report.unreadable,
+            "contact_sheet": None if sheet is None else str(sheet),
+        }
+        terminal.result_json(facts)
+        return
+    terminal.notice(
+        f"{report.n_written:,} copies of {report.n_images:,} images, {size} x {size} pixels"
+    )
+    terminal.result(str(target))
