@@ -91,7 +91,7 @@ class OperatorSettings(Section):
 
 
 class FineTuningSettings(Section):
-    """The phase that trains network and operators together on [JOINT]."""
+    """The phase that trains network and operators together on [FINETUNE]."""
 
     epochs: float = Field(5, ge=0)
     batch_size: int = Field(125, ge=2)
@@ -100,7 +100,7 @@ class FineTuningSettings(Section):
     sparsity_weight: float = Field(0.05, ge=0)
     operator_decay: float = Field(1e-5, ge=0)
     real_part_penalty: float = Field(0.0, ge=0)
-    reconstruction_weight: float = Field(0.75, ge=0, le=1, description="lambda of [JOINT]")
+    reconstruction_weight: float = Field(0.75, ge=0, le=1, description="lambda of [FINETUNE]")
     network_steps: int = Field(50, ge=1, description="steps on the network before the turn changes")
     operator_steps: int = Field(50, ge=1)
     reconstruction_every: int = Field(

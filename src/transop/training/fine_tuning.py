@@ -46,7 +46,7 @@ def fine_tune(
 ) -> dict[str, Any]:
     """Train network and operators together, in place.
 
-    [JOINT]  lambda (|x0 - x0_hat|^2 + |x1 - x1_hat|^2) + (1 - lambda) L_Psi
+    [FINETUNE]  lambda (|x0 - x0_hat|^2 + |x1 - x1_hat|^2) + (1 - lambda) L_Psi
 
     Differs from the paper: the reconstruction terms are means over pixels, as in the first phase,
     so that lambda weighs terms of comparable size.
@@ -75,6 +75,7 @@ def fine_tune(
         steps_per_epoch=per_epoch,
         items_per_step=batch_size,
         items="pairs",
+        report_every=20,
         explain=tuner.monitor.explain_overflow,
     )
     for step in loop:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -98,17 +100,41 @@ def train(
         progress: announces long work.
     """
     progress = progress or silent
-    with folder.locked():
-        _prepare(settings, folder, resume)
-        fabric = make_fabric(settings.runtime)
-        session = Session(settings, folder, fabric, progress)
-        session.recall_findings()
-        try:
-            with session.catching_interrupts():
-                images = _load(settings, dataset, progress)
-                return _run_phases(session, images)
-        finally:
-            session.close()
+    fabric = make_fabric(settings.runtime)
+    if settings.runtime.devices == 1:
+        with folder.locked():
+            _prepare(settings, folder, resume)
+            return _work(fabric, settings, folder, dataset, progress)
+    with folder.locked() if int(os.environ.get("RANK", 0)) == 0 else nullcontext():
+        if int(os.environ.get("RANK", 0)) == 0:
+            _prepare(settings, folder, resume)
+        fabric.launch(_work, settings, folder, dataset, silent)
+        return _saved_model(settings, folder)
+
+
+def _work(
+    fabric: Any,
+    settings: Settings,
+    folder: RunFolder,
+    dataset: ImageDataset | None,
+    progress: Progress,
+) -> ManifoldAutoencoder | Baseline:
+    """Do the whole run on one device, alone or as one of several."""
+    session = Session(settings, folder, fabric, progress)
+    session.recall_findings()
+    try:
+        with session.catching_interrupts():
+            images = _load(settings, dataset, progress)
+            return _run_phases(session, images)
+    finally:
+        session.close()
+
+
+def _saved_model(settings: Settings, folder: RunFolder) -> ManifoldAutoencoder | Baseline:
+    """Load what the processes of a parallel run have left."""
+    if settings.method in BASELINES:
+        return BASELINES[settings.method].from_pretrained(folder.path)
+    return ManifoldAutoencoder.from_pretrained(folder.path)
 
 
 def _run_phases(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder | Baseline:

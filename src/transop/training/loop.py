@@ -83,8 +83,8 @@ class Loop:
         self.step, self.step_factor = 0, 1.0
         self.memory: dict[str, Any] = {}
         self._halvings = 0
-        self._sums: dict[str, float] = {}
-        self._counted = 0
+        self._sums: dict[str, tuple[float, int]] = {}
+        self._steps_since_report = 0
         self._failed = self._ended = False
         self._good: dict[str, Any] = {}
         self._last_save = self._last_report = time.monotonic()
@@ -112,17 +112,14 @@ class Loop:
 
     def check(self, value: Tensor) -> bool:
         """Say whether a loss is finite; if not, the step is abandoned and rolled back."""
-        finite = torch.isfinite(value.detach()).all()
-        if self._session.fabric.world_size > 1:
-            finite = self._session.fabric.all_reduce(finite.float(), reduce_op="mean") == 1
-        self._failed = not bool(finite)
+        self._failed = self._session.any_device(not bool(torch.isfinite(value.detach()).all()))
         return not self._failed
 
     def record(self, **values: float) -> None:
         """Add a step's numbers to the averages of the next report."""
         for name, value in values.items():
-            self._sums[name] = self._sums.get(name, 0.0) + float(value)
-        self._counted += 1
+            total, count = self._sums.get(name, (0.0, 0))
+            self._sums[name] = (total + float(value), count + 1)
 
     def end(self) -> None:
         """Finish the phase after this step."""
@@ -137,6 +134,7 @@ class Loop:
 
     def _finish_step(self) -> None:
         self.step += 1
+        self._steps_since_report += 1
         if self.step % self._report_every == 0 or self.step == self.n_steps or self._ended:
             self._report()
         if self.step % self._snapshot_every == 0:
@@ -146,7 +144,7 @@ class Loop:
                 self._roll_back()
                 return
             self._good = state
-        if self._session.stop_requested:
+        if self._session.must_stop():
             self.save()
             raise KeyboardInterrupt
         waited = time.monotonic() - self._last_save
@@ -154,16 +152,15 @@ class Loop:
             self.save()
 
     def _report(self) -> None:
-        if not self._counted:
-            return
-        means = {name: value / self._counted for name, value in self._sums.items()}
+        means = {name: total / count for name, (total, count) in self._sums.items()}
         now = time.monotonic()
-        rate = self._counted * self._items_per_step / max(1e-9, now - self._last_report)
+        n_items = self._steps_since_report * self._items_per_step
+        rate = n_items / max(1e-9, now - self._last_report)
         pace = {"epoch": self.step / self.steps_per_epoch, f"{self._items}_per_second": rate}
         self._session.write(self.phase, self.step, **means, **pace)
         shown = ", ".join(f"{name} {value:.4g}" for name, value in list(means.items())[:3])
         logger.info("%s: %s, %s %s/s", self.phase, shown, f"{rate:,.0f}", self._items)
-        self._sums, self._counted, self._last_report = {}, 0, now
+        self._sums, self._steps_since_report, self._last_report = {}, 0, now
 
     def _roll_back(self) -> None:
         """Return to the last good state with half the step size, at most three times."""
@@ -194,7 +191,6 @@ class Loop:
             "step_factor": self.step_factor,
             "halvings": self._halvings,
             "sums": dict(self._sums),
-            "counted": self._counted,
             "memory": self.memory,
             "modules": {name: m.state_dict() for name, m in self._modules.items()},
             "optimisers": {name: o.state_dict() for name, o in self._optimisers.items()},
@@ -204,7 +200,7 @@ class Loop:
     def _load(self, state: Mapping[str, Any]) -> None:
         self.step, self.step_factor = state["step"], state["step_factor"]
         self._halvings = state["halvings"]
-        self._sums, self._counted = dict(state["sums"]), state["counted"]
+        self._sums = dict(state["sums"])
         self.memory = state["memory"]
         for name, module in self._modules.items():
             module.load_state_dict(state["modules"][name])

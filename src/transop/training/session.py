@@ -66,6 +66,17 @@ class Session:
             torch.manual_seed(self.seed(*names))
             yield
 
+    def any_device(self, statement: bool) -> bool:
+        """Say whether a statement is true on any device, so that all of them act alike."""
+        if self.fabric.world_size == 1:
+            return statement
+        flag = torch.tensor(float(statement), device=self.device)
+        return bool(self.fabric.all_reduce(flag, reduce_op="sum") > 0)
+
+    def must_stop(self) -> bool:
+        """Say whether the user asked to stop."""
+        return self.any_device(self.stop_requested)
+
     def write(self, phase: str, step: int, **values: Any) -> None:
         """Add a line to the metrics and, for numbers, a point to TensorBoard."""
         if not self.fabric.is_global_zero:
@@ -137,7 +148,10 @@ class Session:
 
 
 def make_fabric(runtime: RuntimeSettings) -> Any:
-    """Set up device, precision and data parallelism as asked, or say what is missing."""
+    """Set up device, precision and data parallelism as asked, or say what is missing.
+
+    Several devices are one process each: started by us, or by torchrun if it started us.
+    """
     accelerator, _, index = runtime.device.partition(":")
     if accelerator not in ("auto", "cpu", "cuda", "mps"):
         raise SettingsError(
@@ -150,14 +164,17 @@ def make_fabric(runtime: RuntimeSettings) -> Any:
         raise SettingsError(
             f"runtime.device = '{runtime.device}', but torch sees no such device here; use cpu"
         )
-    devices = [int(index)] if index.isdigit() and accelerator == "cuda" else runtime.devices
-    strategy = "ddp" if runtime.devices > 1 else "auto"
-    fabric = Fabric(
-        accelerator=accelerator, devices=devices, strategy=strategy, precision=runtime.precision
+    if accelerator == "cuda" and runtime.devices > torch.cuda.device_count():
+        raise SettingsError(
+            f"runtime.devices = {runtime.devices}, but torch sees {torch.cuda.device_count()} here"
+        )
+    several = "ddp" if torch.distributed.is_torchelastic_launched() else "ddp_spawn"
+    return Fabric(
+        accelerator=accelerator,
+        devices=[int(index)] if index.isdigit() and accelerator == "cuda" else runtime.devices,
+        strategy=several if runtime.devices > 1 else "auto",
+        precision=runtime.precision,
     )
-    if runtime.devices > 1:
-        fabric.launch()
-    return fabric
 
 
 def _best_accelerator() -> str:

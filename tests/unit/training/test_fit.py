@@ -1,0 +1,157 @@
+import signal
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import transop
+from transop.artifacts import RunFolder
+from transop.config import load_settings
+from transop.errors import ArtifactError, DataError, SettingsError
+from transop.model import ManifoldAutoencoder
+from transop.training import fit, train
+
+TINY = [
+    "autoencoder.network=conv",
+    "autoencoder.width=4",
+    "autoencoder.latent_dimension=4",
+    "autoencoder.batch_size=32",
+    "autoencoder.epochs=2",
+    "pairs.strategy=pixel",
+    "operators.n_operators=3",
+    "operators.batch_size=32",
+    "operators.epochs=1",
+    "fine_tuning.batch_size=32",
+    "fine_tuning.network_steps=2",
+    "fine_tuning.operator_steps=2",
+    "fine_tuning.epochs=1",
+    "classifier.batch_size=32",
+    "classifier.epochs=1",
+    "coefficient_encoder.batch_size=32",
+    "coefficient_encoder.epochs=1",
+    "coefficient_encoder.hidden=[8]",
+    "coefficient_encoder.distil_samples=1000",
+    "runtime.device=cpu",
+]
+PHASES = ("autoencoder", "operators", "fine_tuning", "classifier", "coefficient_encoder")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRANSOP_CACHE", str(tmp_path / "cache"))
+
+
+def tiny(*overrides):
+    return load_settings("demo", [*TINY, *overrides])
+
+
+def same_bits(a, b):
+    left, right = a.state_dict(), b.state_dict()
+    return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+def interrupt_at(phase, step):
+    """A progress that asks to stop, as Ctrl-C would, before one step of one phase."""
+
+    def progress(items, description, total=None):
+        for item in items:
+            if description == phase and item == step:
+                signal.raise_signal(signal.SIGINT)
+            yield item
+
+    return progress
+
+
+def test_a_run_interrupted_in_every_phase_ends_with_the_same_bits(tmp_path, bars):
+    whole = train(tiny(), RunFolder(tmp_path / "whole"), dataset=bars)
+    folder = RunFolder(tmp_path / "cut")
+    for number, phase in enumerate([*PHASES[:4], "distillation", PHASES[4]]):
+        with pytest.raises(KeyboardInterrupt):
+            train(
+                tiny(),
+                folder,
+                dataset=bars,
+                resume=number > 0,
+                progress=interrupt_at(phase, 1),
+            )
+    resumed = train(tiny(), folder, dataset=bars, resume=True)
+    assert resumed.phases == PHASES
+    assert same_bits(whole, resumed)
+
+
+def test_a_run_folder_holds_everything_needed_to_repeat_and_load_it(tmp_path, bars):
+    model = fit(bars, overrides=TINY, out=tmp_path / "run", seed=3)
+    folder = RunFolder(tmp_path / "run")
+    assert load_settings(folder.config_file).runtime.seed == 3
+    assert folder.environment_file.exists()
+    facts = folder.finished_phases()
+    assert tuple(facts) == PHASES
+    assert facts["autoencoder"]["test_mse"] > 0
+    assert facts["operators"]["latent_scale"] == model.latent_scale
+    assert 0 <= facts["operators"]["label_agreement"] <= 1
+    assert facts["classifier"]["test_accuracy"] > 0
+    assert {"kept_label_encoded", "kept_label_prior"} <= facts["coefficient_encoder"].keys()
+    assert not list(folder.checkpoints.glob("*"))
+    assert same_bits(model, ManifoldAutoencoder.from_pretrained(folder.path))
+    assert {r["phase"] for r in folder.read_metrics()} >= set(PHASES)
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path, bars):
+    folder = RunFolder(tmp_path / "run")
+    model = train(tiny(), folder, dataset=bars)
+    before = folder.metrics_file.read_bytes()
+    assert same_bits(model, train(tiny(), folder, dataset=bars, resume=True))
+    assert folder.metrics_file.read_bytes() == before
+
+
+def test_an_array_is_enough_and_nothing_need_be_kept(bars):
+    settings = [*TINY, "operators.epochs=0.5", "fine_tuning.epochs=0"]
+    model = transop.fit(bars.images, overrides=settings)
+    assert model.phases == ("autoencoder", "operators")  # no labels: no classifier
+    assert model.encode(bars.batch([0])).shape == (1, 4)
+
+
+def test_phases_without_epochs_are_left_out(tmp_path, bars):
+    settings = tiny("fine_tuning.epochs=0", "coefficient_encoder.epochs=0", "operators.epochs=0")
+    model = train(settings, RunFolder(tmp_path / "run"), dataset=bars)
+    assert model.phases == ("autoencoder", "classifier")
+
+
+def test_a_new_run_never_overwrites_an_old_one(tmp_path, bars):
+    folder = RunFolder(tmp_path / "run")
+    quick = tiny("operators.epochs=0", "fine_tuning.epochs=0", "classifier.epochs=0")
+    train(quick, folder, dataset=bars)
+    with pytest.raises(ArtifactError, match=r"already holds a run.*--resume"):
+        train(quick, folder, dataset=bars)
+
+
+def test_a_run_cannot_be_continued_with_other_settings(tmp_path, bars):
+    folder = RunFolder(tmp_path / "run")
+    quick = ["operators.epochs=0", "fine_tuning.epochs=0", "classifier.epochs=0"]
+    train(tiny(*quick), folder, dataset=bars)
+    with pytest.raises(ArtifactError, match="other settings in 'autoencoder'"):
+        train(tiny(*quick, "autoencoder.width=8"), folder, dataset=bars, resume=True)
+    with pytest.raises(ArtifactError, match="other settings in 'runtime'"):
+        train(tiny(*quick, "runtime.seed=5"), folder, dataset=bars, resume=True)
+    train(tiny(*quick, "runtime.checkpoint_seconds=5"), folder, dataset=bars, resume=True)
+
+
+def test_a_limit_keeps_only_the_first_training_images(tmp_path, bars, monkeypatch):
+    seen = []
+    module = sys.modules["transop.training.fit"]  # the name leads to the function of that name
+    monkeypatch.setattr(module, "_run_phases", lambda session, dataset: seen.append(dataset))
+    train(tiny("data.limit=20"), RunFolder(tmp_path / "run"), dataset=bars)
+    assert list(seen[0].splits["train"]) == list(range(20))
+    assert len(seen[0].splits["test"]) == 16
+
+
+def test_images_that_cannot_be_learned_from_are_refused(tmp_path):
+    same = np.zeros((20, 1, 16, 16), np.uint8)
+    with pytest.raises(DataError, match="identical"):
+        fit(same, overrides=TINY)
+
+
+def test_a_device_that_is_not_there_is_refused(bars):
+    with pytest.raises(SettingsError, match=r"runtime\.device = 'tpu'"):
+        fit(bars, overrides=TINY, device="tpu")

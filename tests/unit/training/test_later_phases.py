@@ -1,0 +1,220 @@
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from transop.errors import ArtifactError, SettingsError
+from transop.model import ManifoldAutoencoder
+from transop.networks import build_autoencoder
+from transop.operators import TransportOperators
+from transop.training.autoencoder import train_autoencoder
+from transop.training.classifier import train_classifier
+from transop.training.coefficient_encoder import train_coefficient_encoder
+from transop.training.fine_tuning import fine_tune
+from transop.training.latents import encode_split, find_latent_scale
+
+FINE = [
+    "fine_tuning.batch_size=16",
+    "fine_tuning.epochs=1",
+    "fine_tuning.network_steps=2",
+    "fine_tuning.operator_steps=2",
+    "fine_tuning.reconstruction_every=2",
+    "fine_tuning.sparsity_weight=0.02",
+]
+ENCODER = [
+    "classifier.epochs=12",
+    "classifier.batch_size=16",
+    "classifier.learning_rate=3e-3",
+    "coefficient_encoder.batch_size=32",
+    "coefficient_encoder.epochs=10",
+    "coefficient_encoder.hidden=[16]",
+    "coefficient_encoder.distil_samples=1000",
+    "coefficient_encoder.prior_scale=1.0",
+    "coefficient_encoder.kl_weight=0.1",
+]
+
+
+class NeighbourPairs:
+    """Every training image with the one most like it."""
+
+    def __init__(self, bars):
+        pixels = bars.batch(bars.splits["train"]).flatten(1)
+        self.nearest = torch.cdist(pixels, pixels).fill_diagonal_(torch.inf).argmin(1)
+
+    def __len__(self):
+        return 128
+
+    def epoch(self, generator, batch_size):
+        for rows in torch.randperm(128, generator=generator).split(batch_size):
+            yield rows, self.nearest[rows]
+
+
+def fresh_model():
+    torch.manual_seed(0)
+    network = build_autoencoder("conv", image_size=16, channels=1, latent_dimension=4, width=4)
+    return ManifoldAutoencoder(network, TransportOperators(3, 4), latent_scale=0.5)
+
+
+@pytest.fixture
+def model(make_session, bars):
+    """A model whose autoencoder has seen the bars."""
+    trained = fresh_model()
+    session = make_session("autoencoder.epochs=15", name="pretraining")
+    train_autoencoder(session, trained.autoencoder, bars)
+    trained.latent_scale = find_latent_scale(encode_split(trained.autoencoder, bars))
+    return trained
+
+
+def weights(model):
+    network = torch.cat([p.detach().flatten() for p in model.autoencoder.parameters()])
+    return network, model.operators.weight.detach().clone()
+
+
+def test_network_and_operator_steps_take_turns(make_session, bars):
+    changed = []
+    for n_steps in (1, 2, 3):
+        session = make_session(*FINE, f"fine_tuning.epochs={n_steps / 8}", name=f"run{n_steps}")
+        model = fresh_model()
+        before = weights(model)
+        fine_tune(session, model, bars, NeighbourPairs(bars))
+        after = weights(model)
+        changed.append([not torch.equal(a, b) for a, b in zip(before, after, strict=True)])
+    assert changed == [[True, False], [True, False], [True, True]]
+
+
+def test_fine_tuning_lowers_the_joint_objective_and_keeps_its_sparsity_weight(
+    make_session, bars, model
+):
+    session = make_session(*FINE, "fine_tuning.epochs=6", "fine_tuning.network_learning_rate=1e-3")
+    fine_tune(session, model, bars, NeighbourPairs(bars))
+    written = [r["joint"] for r in session.folder.read_metrics() if "joint" in r]
+    assert written[-1] < written[0]
+    assert model.sparsity_weight == 0.02
+    assert not model.autoencoder.training
+
+
+def test_fine_tuning_continues_to_the_same_bits(make_session, bars):
+    whole = fresh_model()
+    fine_tune(make_session(*FINE, name="whole"), whole, bars, NeighbourPairs(bars))
+    session = make_session(*FINE, name="cut")
+
+    def stop_at_five(items, description, total=None):
+        for item in items:
+            session.stop_requested = item == 5
+            yield item
+
+    session.progress = stop_at_five
+    with pytest.raises(KeyboardInterrupt):
+        fine_tune(session, fresh_model(), bars, NeighbourPairs(bars))
+    resumed = fresh_model()
+    fine_tune(make_session(*FINE, name="cut"), resumed, bars, NeighbourPairs(bars))
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("domain", ["image", "latent"])
+def test_the_classifier_learns_the_labels_in_both_domains(make_session, bars, model, domain):
+    session = make_session(*ENCODER, f"classifier.domain={domain}", "classifier.epochs=30")
+    numbers = train_classifier(session, model, bars)
+    assert numbers["test_accuracy"] >= 0.9
+    assert model.classifier_domain == domain
+    assert model.classify(bars.batch([0, 1])).shape == (2, 2)
+
+
+def linear_classifier():
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(256, 2))
+
+
+def test_a_classifier_of_the_users_own_brings_its_weights(make_session, bars, model, tmp_path):
+    own = linear_classifier()
+    save_file(own.state_dict(), tmp_path / "own.safetensors")
+    session = make_session(
+        f"classifier.factory={__name__}:linear_classifier",
+        f"classifier.weights={tmp_path / 'own.safetensors'}",
+    )
+    unlabelled = type(bars)(bars.images, None, bars.splits, bars.meta)
+    with pytest.MonkeyPatch.context() as patch:
+        import sys
+
+        patch.setitem(sys.modules, __name__, sys.modules.get(__name__) or _this_module())
+        assert train_classifier(session, model, unlabelled) == {}
+    images = bars.batch([0, 1])
+    torch.testing.assert_close(model.classify(images), own(images))
+
+
+def _this_module():
+    import types
+
+    module = types.ModuleType(__name__)
+    module.linear_classifier = linear_classifier
+    return module
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("classifier.factory=nothing.here:build", "nothing.here:build"),
+        ("classifier.factory=os", "module:function"),
+        ("classifier.factory=os:getcwd", "returned str"),
+        ("classifier.network=latent-mlp", "does not read the domain 'image'"),
+    ],
+)
+def test_unusable_classifiers_are_refused(make_session, bars, override, message):
+    with pytest.raises(SettingsError, match=message):
+        train_classifier(make_session(override), fresh_model(), bars)
+
+
+def test_unusable_classifier_weights_are_named(make_session, bars, tmp_path):
+    bad = tmp_path / "bad.safetensors"
+    bad.write_bytes(b"not safetensors")
+    with pytest.raises(ArtifactError, match=r"bad\.safetensors"):
+        train_classifier(make_session(f"classifier.weights={bad}"), fresh_model(), bars)
+    save_file({"other": torch.zeros(2)}, bad)
+    with pytest.raises(ArtifactError, match="does not fit"):
+        train_classifier(make_session(f"classifier.weights={bad}"), fresh_model(), bars)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["coefficient_encoder.distil=false"],
+        ["coefficient_encoder.target=labels", "classifier.domain=latent"],
+    ],
+    ids=["distilled", "through the decoder", "labels and latent classifier"],
+)
+def test_encoded_scales_keep_the_label_more_often_than_the_prior(
+    make_session, bars, model, overrides
+):
+    session = make_session(*ENCODER, *overrides)
+    train_classifier(session, model, bars)
+    numbers = train_coefficient_encoder(session, model, bars)
+    assert numbers["kept_label_encoded"] >= numbers["kept_label_prior"]
+    assert 0 < numbers["relative_move_encoded"] < numbers["relative_move_prior"]
+    assert model.coefficient_scales(bars.batch([0, 1])).shape == (2, 3)
+    assert model.prior_scale == 1.0
+    assert all(p.requires_grad for p in model.autoencoder.parameters())
+
+
+def test_dead_operators_follow_the_prior_and_are_left_out_of_averages(make_session, bars, model):
+    with torch.no_grad():
+        model.operators.weight[0] = 0
+    session = make_session(
+        *ENCODER,
+        "classifier.domain=latent",
+        "coefficient_encoder.epochs=40",
+        "coefficient_encoder.learning_rate=1e-2",
+    )
+    train_classifier(session, model, bars)
+    numbers = train_coefficient_encoder(session, model, bars)
+    scales = numbers["mean_scales"]
+    assert scales[0] == pytest.approx(1.0, rel=0.3)
+    assert numbers["mean_scale"] == pytest.approx(np.mean(scales[1:]), rel=1e-3)
+
+
+def test_label_targets_need_labels(make_session, bars, model):
+    session = make_session(*ENCODER, "coefficient_encoder.target=labels")
+    train_classifier(session, model, bars)
+    unlabelled = type(bars)(bars.images, None, bars.splits, bars.meta)
+    with pytest.raises(SettingsError, match="target = 'labels'"):
+        train_coefficient_encoder(session, model, unlabelled)
