@@ -18,8 +18,14 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     shape = {"image_size": 28, "channels": 1, "latent_dimension": 4, "width": 2}
     operators = TransportOperators(3, 4, generator=torch.Generator().manual_seed(0))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = build_autoencoder("mnist", **shape)
+    with torch.no_grad():  # untrained, it would draw everything in the same grey
+        network.encoder[-1].weight.mul_(20)
+        network.decoder[-2].weight.mul_(30)
     model = ManifoldAutoencoder(
-        build_autoencoder("mnist", **shape), operators, phases=("autoencoder", "operators")
+        network, operators, prior_scale=0.5, phases=("autoencoder", "operators")
     )
     model.save_pretrained(folder)
     return str(folder)
