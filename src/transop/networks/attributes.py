@@ -161,7 +161,7 @@ class DynamicLossWeights(nn.Module):
     weights: Tensor
     previous: Tensor
 
-    def __init__(self, n_attributes: int, temperature: float = 0.5) -> None:
+    def __init__(self, n_attributes: int, temperature: float = 1.0) -> None:
         super().__init__()
         if temperature <= 0:
             raise UserError(f"temperature={temperature} is impossible; use a positive number")
