@@ -15,6 +15,11 @@ IMAGENET_URL = "https://download.pytorch.org/models/resnet18-f37072fd.pth"
 N_FEATURES = 512
 _MEAN = (0.485, 0.456, 0.406)
 _DEVIATION = (0.229, 0.224, 0.225)
+# Bytes that are no checkpoint make torch's reader fail in any of these ways.
+_UNREADABLE = (
+    *(SafetensorError, OSError, RuntimeError, ValueError, EOFError, LookupError),
+    pickle.UnpicklingError,
+)
 
 
 class ResidualBlock(nn.Module):
@@ -118,7 +123,7 @@ def load_imagenet_weights(path: str | Path) -> ResNet18:
             state = load_file(path)
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError):
+    except _UNREADABLE:
         raise UserError(f"ImageNet weights '{path}' cannot be read; {remedy}") from None
     network = resnet18()
     try:

@@ -51,9 +51,10 @@ def test_the_same_generator_state_gives_the_same_pairs():
 
 
 def test_images_without_partners_never_start_a_pair():
-    source = source_of([[1, -1], [0, -1], [-1, -1]])
+    source = source_of([[-1, -1], [2, -1], [-1, -1], [1, 2]])
     assert len(source) == 2
-    assert 2 not in source.sample(seeded(), 200)[0]
+    assert set(source.sample(seeded(), 200)[0].tolist()) == {1, 3}
+    assert sorted(next(source.epoch(seeded(), 10))[0].tolist()) == [1, 3]
 
 
 def test_no_pairs_at_all_is_an_error():
