@@ -55,14 +55,14 @@ class OperatorMonitor:
         difference = float((before - after).mean())
         used = coefficients != 0
         counts = torch.bincount(used.sum(1), minlength=coefficients.shape[1] + 1).tolist()
-        reach = coefficients.abs().amax(0).tolist()
+        reach = coefficients.abs().sum(0).tolist()
         m = self.memory
         m["steps"] = m.get("steps", 0) + 1
         m["negative"] = m.get("negative", 0) + (difference < 0)
         m["difference"] = m.get("difference", 0.0) + difference
         m["histogram"] = _added(m.get("histogram"), counts)
         m["uses"] = _added(m.get("uses"), used.sum(0).tolist())
-        m["reach"] = [max(a, b) for a, b in zip(m.get("reach", reach), reach, strict=True)]
+        m["reach"] = _added(m.get("reach"), reach)
         return difference
 
     def review(
@@ -118,7 +118,10 @@ def _describe_steps(counted: dict[str, Any]) -> dict[str, Any]:
         "without_path": histogram[0] / n_pairs,
         "nonzero_histogram": histogram,
         "uses": [n / n_pairs for n in counted["uses"]],
-        "largest_coefficients": [round(v, 5) for v in counted["reach"]],
+        "mean_coefficients": [
+            round(total / max(1, n), 5)
+            for total, n in zip(counted["reach"], counted["uses"], strict=True)
+        ],
     }
 
 
@@ -172,12 +175,12 @@ def _signs_of_use(numbers: dict[str, Any], section: str) -> dict[str, str]:
 def _signs_of_motion(numbers: dict[str, Any], section: str) -> dict[str, str]:
     signs = {}
     moves = zip(
-        numbers["largest_coefficients"],
+        numbers["mean_coefficients"],
         numbers["real_parts"],
         numbers["magnitudes"],
         strict=True,
     )
-    # Three times the farthest coefficient seen: an extrapolation to t = 3.
+    # Three times the coefficient of a typical path: an extrapolation to t = 3.
     growth = [3 * reach * rate for reach, rate, norm in moves if norm > _ALIVE]
     running_away = sum(g > _FAST_GROWTH for g in growth)
     if running_away > len(growth) / 2:
@@ -195,5 +198,5 @@ def _signs_of_motion(numbers: dict[str, Any], section: str) -> dict[str, str]:
     return signs
 
 
-def _added(total: list[int] | None, more: list[int]) -> list[int]:
+def _added(total: list[Any] | None, more: list[Any]) -> list[Any]:
     return more if total is None else [a + b for a, b in zip(total, more, strict=True)]

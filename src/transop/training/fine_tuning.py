@@ -131,6 +131,8 @@ class _Tuner:
         """Take a step on the network with the operators fixed."""
         self.model.autoencoder.train()
         raw, decoded = self._through(images)
+        if not loop.check(raw):
+            return
         reconstruction = 2 * (decoded - images).square().mean()  # both images of a pair
         value = reconstruction
         if not reconstruction_only:
@@ -159,7 +161,7 @@ class _Tuner:
         coefficients = self._infer(z0, z1)
         operators = self.model.operators
         before, gradient = data_gradient(operators.operators.detach(), coefficients, z0, z1)
-        if not loop.check(before):
+        if not loop.check(before.sum() + gradient.abs().sum()):
             return
         step_operators(self.session, operators, self.operator_optimiser, gradient, self.settings)
         after = data_term(operators, coefficients, z0, z1)

@@ -36,6 +36,8 @@ from transop.training.session import Session, make_fabric
 
 logger = logging.getLogger(__name__)
 
+_SMALLEST, _LARGEST, _USUAL = 16, 128, 64  # pixels our autoencoders take, and a good size
+
 # A phase changes the model in place and returns the numbers worth keeping.
 Phase = Callable[[Session, Any, ImageDataset], dict[str, Any]]
 
@@ -273,6 +275,14 @@ def _load(settings: Settings, dataset: ImageDataset | None, progress: Progress) 
         channels=wanted.channels,
         progress=progress,
     )
+    if wanted.image_size is None and not _SMALLEST <= images.image_size <= _LARGEST:
+        size = _SMALLEST if images.image_size < _SMALLEST else _USUAL
+        logger.warning(
+            "images of %d pixels are resized to %d (data.image_size chooses another size)",
+            images.image_size,
+            size,
+        )
+        images = load_dataset(images, image_size=size)
     if wanted.limit is not None and wanted.limit < len(images.splits["train"]):
         fewer = {**images.splits, "train": np.sort(images.splits["train"])[: wanted.limit]}
         images = replace(images, splits=fewer)

@@ -86,7 +86,7 @@ def train_operators(
         )
         before, gradient = data_gradient(operators.operators.detach(), coefficients, z0, z1)
         objective = before.mean() + settings.sparsity_weight * coefficients.abs().sum(1).mean()
-        if not loop.check(objective):
+        if not loop.check(objective + gradient.abs().sum()):
             continue
         rate = settings.learning_rate
         set_learning_rate(

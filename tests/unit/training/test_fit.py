@@ -8,6 +8,7 @@ import torch
 import transop
 from transop.artifacts import RunFolder
 from transop.config import load_settings
+from transop.data import load_dataset
 from transop.errors import ArtifactError, DataError, SettingsError
 from transop.model import ManifoldAutoencoder
 from transop.training import fit, train
@@ -144,6 +145,16 @@ def test_a_limit_keeps_only_the_first_training_images(tmp_path, bars, monkeypatc
     train(tiny("data.limit=20"), RunFolder(tmp_path / "run"), dataset=bars)
     assert list(seen[0].splits["train"]) == list(range(20))
     assert len(seen[0].splits["test"]) == 16
+
+
+@pytest.mark.parametrize(("size", "used"), [(8, 16), (40, 40), (200, 64)])
+def test_images_of_any_size_are_brought_to_one_the_networks_take(tmp_path, monkeypatch, size, used):
+    seen = []
+    module = sys.modules["transop.training.fit"]
+    monkeypatch.setattr(module, "_run_phases", lambda session, dataset: seen.append(dataset))
+    images = np.random.default_rng(0).integers(0, 255, (20, size, size, 3), np.uint8)
+    train(tiny(), RunFolder(tmp_path / "run"), dataset=load_dataset(images))
+    assert seen[0].image_size == used
 
 
 def test_images_that_cannot_be_learned_from_are_refused(tmp_path):

@@ -3,7 +3,12 @@ import torch
 
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
-from transop.operators import TransportOperators, largest_real_part, transport
+from transop.operators import (
+    TransportOperators,
+    data_gradient,
+    largest_real_part,
+    transport,
+)
 from transop.training.latents import find_latent_scale
 from transop.training.operators import real_part_gradient, train_operators
 
@@ -164,3 +169,18 @@ def test_the_real_part_penalty_lowers_real_parts(make_session):
     with torch.no_grad():
         rates = [largest_real_part(m.operators.operators).mean() for m in (plain, held)]
     assert rates[1] < rates[0]
+
+
+def test_a_gradient_that_is_not_finite_never_reaches_the_operators(make_session, monkeypatch):
+    calls = []
+
+    def spoil_the_seventh(*arguments):
+        losses, gradient = data_gradient(*arguments)
+        calls.append(1)
+        return losses, gradient * (float("nan") if len(calls) == 7 else 1)
+
+    monkeypatch.setattr("transop.training.operators.data_gradient", spoil_the_seventh)
+    session = make_session(*OPERATORS, "operators.epochs=1")
+    model, _ = train(session)
+    assert torch.isfinite(model.operators.weight).all()
+    assert "raise operators.operator_decay" in session.findings["operators", "not-finite-1"]
