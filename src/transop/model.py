@@ -162,7 +162,7 @@ class ManifoldAutoencoder(nn.Module):
     def infer_latents(
         self,
         z0: Float[Tensor, "b d"],
-        z1: Float[Tensor, "b d"],
+        z1: Float[Tensor, "_ d"],
         *,
         sparsity_weight: float | None = None,
         **options: Any,
@@ -178,7 +178,7 @@ class ManifoldAutoencoder(nn.Module):
         self,
         start: Any,
         end: Any,
-        t: Sequence[float] | Float[Tensor, " t"] = (0.0, 0.25, 0.5, 0.75, 1.0),
+        t: Sequence[float | int] | Float[Tensor, " t"] = (0.0, 0.25, 0.5, 0.75, 1.0),
         **options: Any,
     ) -> Float[Tensor, "*b t c h w"]:
         """Decode images along the inferred path; beyond 1 it extrapolates.

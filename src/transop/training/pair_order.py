@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int64
@@ -12,6 +12,7 @@ from torch import Tensor
 from transop.training.session import Session
 
 
+@runtime_checkable
 class Pairs(Protocol):
     """Anything that can visit its pairs in random order, such as a `PairSource`."""
 

@@ -138,23 +138,37 @@ def test_a_run_cannot_be_continued_with_other_settings(tmp_path, bars):
     train(tiny(*quick, "runtime.checkpoint_seconds=5"), folder, dataset=bars, resume=True)
 
 
-def test_a_limit_keeps_only_the_first_training_images(tmp_path, bars, monkeypatch):
-    seen = []
-    module = sys.modules["transop.training.fit"]  # the name leads to the function of that name
-    monkeypatch.setattr(module, "_run_phases", lambda session, dataset: seen.append(dataset))
-    train(tiny("data.limit=20"), RunFolder(tmp_path / "run"), dataset=bars)
-    assert list(seen[0].splits["train"]) == list(range(20))
-    assert len(seen[0].splits["test"]) == 16
+@pytest.fixture
+def images_used(tmp_path, monkeypatch):
+    """Start a run and stop when it has its images ready; give them."""
+
+    class ReadyError(Exception):
+        pass
+
+    def stop(session, dataset):
+        raise ReadyError(dataset)
+
+    # By its path the module cannot be had: the function `fit` has the same name.
+    monkeypatch.setattr(sys.modules["transop.training.fit"], "_run_phases", stop)
+
+    def start(settings, dataset):
+        with pytest.raises(ReadyError) as caught:
+            train(settings, RunFolder(tmp_path / "run"), dataset=dataset)
+        return caught.value.args[0]
+
+    return start
 
 
-@pytest.mark.parametrize(("size", "used"), [(8, 16), (40, 40), (200, 64)])
-def test_images_of_any_size_are_brought_to_one_the_networks_take(tmp_path, monkeypatch, size, used):
-    seen = []
-    module = sys.modules["transop.training.fit"]
-    monkeypatch.setattr(module, "_run_phases", lambda session, dataset: seen.append(dataset))
+def test_a_limit_keeps_only_the_first_training_images(images_used, bars):
+    used = images_used(tiny("data.limit=20"), bars)
+    assert list(used.splits["train"]) == list(range(20))
+    assert len(used.splits["test"]) == 16
+
+
+@pytest.mark.parametrize(("size", "expected"), [(8, 16), (40, 40), (200, 64)])
+def test_images_of_any_size_are_brought_to_one_the_networks_take(images_used, size, expected):
     images = np.random.default_rng(0).integers(0, 255, (20, size, size, 3), np.uint8)
-    train(tiny(), RunFolder(tmp_path / "run"), dataset=load_dataset(images))
-    assert seen[0].image_size == used
+    assert images_used(tiny(), load_dataset(images)).image_size == expected
 
 
 def test_images_that_cannot_be_learned_from_are_refused(tmp_path):

@@ -143,7 +143,7 @@ def test_progress_sees_every_step_once_even_after_a_rollback(make_session):
 
 
 def test_epochs_leave_out_a_last_partial_batch():
-    assert steps_in(2, 105, 10) == (10, 20)
+    assert steps_in(2.0, 105, 10) == (10, 20)
     assert steps_in(0.5, 100, 10) == (10, 5)
-    assert steps_in(1, 3, 10) == (1, 1)
-    assert steps_in(0, 100, 10) == (10, 0)
+    assert steps_in(1.0, 3, 10) == (1, 1)
+    assert steps_in(0.0, 100, 10) == (10, 0)
