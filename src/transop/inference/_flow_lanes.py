@@ -1,8 +1,11 @@
 """The transport of a group of pairs and its derivative, all pairs of the group in lock step."""
 
+from typing import Any
+
 import numpy as np
 
 from transop.inference._lanes import (
+    any_above,
     compiled,
     fma,
     lane_count,
@@ -18,6 +21,7 @@ from transop.inference._rooms import (
     MAX_TERMS,
     NORM,
     NORM_PER_SUBSTEP,
+    OPERATORS_AT_ONCE,
     PENALTY,
     Flat,
     Quadrature,
@@ -26,176 +30,248 @@ from transop.inference._rooms import (
 
 
 @compiled
-def pad_list(operators: Flat, n: int, zero_operator: int) -> None:
-    """Fill a list up to a multiple of four with the operator that moves nothing."""
-    for k in range(n, (n + 3) // 4 * 4):
-        operators[k] = zero_operator
+def _square_sum(ws: Flat, start: int, n: int) -> Any:
+    """Add up the squares of many rows, in four sums that do not wait for each other."""
+    lanes = lane_count(ws)
+    zero = splat(ws, 0.0)
+    s0, s1, s2, s3 = zero, zero, zero, zero
+    k = 0
+    while k + 4 <= n:
+        at = start + k * lanes
+        x0, x1 = load(ws, at), load(ws, at + lanes)
+        x2, x3 = load(ws, at + 2 * lanes), load(ws, at + 3 * lanes)
+        s0, s1 = fma(x0, x0, s0), fma(x1, x1, s1)
+        s2, s3 = fma(x2, x2, s2), fma(x3, x3, s3)
+        k += 4
+    while k < n:
+        x0 = load(ws, start + k * lanes)
+        s0 = fma(x0, x0, s0)
+        k += 1
+    return (s0 + s1) + (s2 + s3)
 
 
 @compiled
-def list_live(ws: Flat, rooms: Rooms, live: Flat) -> int:
-    """List the operators that the trial of some pair uses."""
+def _list_used_blocks(ws: Flat, rooms: Rooms, blocks: Flat) -> int:
+    """List the blocks of eight operators of which some pair's trial uses one."""
     lanes = lane_count(ws)
     n = 0
-    for m in range(rooms.n_operators):
-        for lane in range(lanes):
-            if ws[rooms.trial + m * lanes + lane] != 0.0:
-                live[n] = m
-                n += 1
-                break
-    pad_list(live, n, rooms.n_operators)
+    for m in range(0, rooms.n_operators, OPERATORS_AT_ONCE):
+        square = _square_sum(ws, rooms.trial + m * lanes, OPERATORS_AT_ONCE)
+        if any_above(square, splat(ws, 0.0)):
+            blocks[n] = m // OPERATORS_AT_ONCE
+            n += 1
     return n
 
 
 @compiled
-def form_generator(ws: Flat, rooms: Rooms, psi: Flat, live: Flat, n_live: int) -> None:
-    """Add up A = sum_m c_m Psi_m over the operators some pair uses; measure its norm."""
+def _add_row(ws: Flat, rooms: Rooms, psi: Flat, block: int, i: int) -> None:
+    """Add eight operators, times their coefficients, to one row of the generator."""
     lanes = lane_count(ws)
-    size = rooms.dimension * rooms.dimension
-    if n_live == 0:
-        for ij in range(size):
-            store(ws, rooms.generator + ij * lanes, splat(ws, 0.0))
-    for k in range(0, n_live, 4):
-        c0 = load(ws, rooms.trial + live[k] * lanes)
-        c1 = load(ws, rooms.trial + live[k + 1] * lanes)
-        c2 = load(ws, rooms.trial + live[k + 2] * lanes)
-        c3 = load(ws, rooms.trial + live[k + 3] * lanes)
-        p0, p1 = live[k] * rooms.stride, live[k + 1] * rooms.stride
-        p2, p3 = live[k + 2] * rooms.stride, live[k + 3] * rooms.stride
-        for ij in range(size):
-            at = rooms.generator + ij * lanes
-            total = c0 * spread(psi, p0 + ij)
-            if k > 0:
-                total = total + load(ws, at)
-            total = fma(c1, spread(psi, p1 + ij), total)
-            total = fma(c2, spread(psi, p2 + ij), total)
-            store(ws, at, fma(c3, spread(psi, p3 + ij), total))
-    square = splat(ws, 0.0)
-    for ij in range(size):
-        entry = load(ws, rooms.generator + ij * lanes)
-        square = fma(entry, entry, square)
+    d = rooms.dimension
+    c = rooms.trial + block * OPERATORS_AT_ONCE * lanes
+    c0, c1 = load(ws, c), load(ws, c + lanes)
+    c2, c3 = load(ws, c + 2 * lanes), load(ws, c + 3 * lanes)
+    c4, c5 = load(ws, c + 4 * lanes), load(ws, c + 5 * lanes)
+    c6, c7 = load(ws, c + 6 * lanes), load(ws, c + 7 * lanes)
+    p = (block * d + i) * d * OPERATORS_AT_ONCE
+    at = rooms.generator + i * rooms.padded * lanes
+    for _ in range(d):
+        low = fma(c0, spread(psi, p), load(ws, at))
+        high = c1 * spread(psi, p + 1)
+        low = fma(c2, spread(psi, p + 2), low)
+        high = fma(c3, spread(psi, p + 3), high)
+        low = fma(c4, spread(psi, p + 4), low)
+        high = fma(c5, spread(psi, p + 5), high)
+        low = fma(c6, spread(psi, p + 6), low)
+        high = fma(c7, spread(psi, p + 7), high)
+        store(ws, at, low + high)
+        p += OPERATORS_AT_ONCE
+        at += lanes
+
+
+@compiled
+def form_generator(ws: Flat, rooms: Rooms, psi: Flat, blocks: Flat) -> None:
+    """Add up A = sum_m c_m Psi_m over the operators some pair uses; copy A^T, measure |A|."""
+    lanes = lane_count(ws)
+    d, row = rooms.dimension, rooms.padded * lanes
+    n_blocks = _list_used_blocks(ws, rooms, blocks)
+    zero = splat(ws, 0.0)
+    for i in range(d):  # row by row, so that a row waits in the fastest cache for all operators
+        at, to = rooms.generator + i * row, rooms.mirror + i * lanes
+        for j in range(0, d * lanes, lanes):
+            store(ws, at + j, zero)
+        for k in range(n_blocks):
+            _add_row(ws, rooms, psi, blocks[k], i)
+        for j in range(0, d * lanes, lanes):
+            store(ws, to, load(ws, at + j))
+            to += row
+    square = _square_sum(ws, rooms.generator, d * rooms.padded)
     store(ws, rooms.scratch + NORM * lanes, square)
 
 
 @compiled
-def _multiply(
-    ws: Flat, matrix: int, down: int, across: int, source: int, target: int, n: int, scale: float
-) -> None:
-    """Write scale * A x for one step length down the rows and one across the columns of A."""
+def _store_four(ws: Flat, to: int, factor: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Store four rows times a factor; return the largest size per pair."""
     lanes = lane_count(ws)
-    factor = splat(ws, scale)
     zero = splat(ws, 0.0)
+    a, b, c, d = factor * a, factor * b, factor * c, factor * d
+    store(ws, to, a)
+    store(ws, to + lanes, b)
+    store(ws, to + 2 * lanes, c)
+    store(ws, to + 3 * lanes, d)
+    low = larger(larger(a, zero - a), larger(b, zero - b))
+    return larger(low, larger(larger(c, zero - c), larger(d, zero - d)))
+
+
+@compiled
+def _multiply(
+    ws: Flat, matrix: int, source: int, target: int, d: int, padded: int, factor: Any
+) -> Any:
+    """Write factor * M^T x for a matrix of padded rows; return the largest size per pair."""
+    lanes = lane_count(ws)
+    row = padded * lanes
+    zero = splat(ws, 0.0)
+    largest = zero
     i = 0
-    while i + 4 <= n:
-        y0, y1, y2, y3 = zero, zero, zero, zero
-        at = matrix + i * down
-        for j in range(n):
-            x = load(ws, source + j * lanes)
+    while i + 8 <= padded:
+        y0, y1, y2, y3, y4, y5, y6, y7 = zero, zero, zero, zero, zero, zero, zero, zero
+        at = matrix + i * lanes
+        for x_at in range(source, source + d * lanes, lanes):
+            x = load(ws, x_at)
             y0 = fma(load(ws, at), x, y0)
-            y1 = fma(load(ws, at + down), x, y1)
-            y2 = fma(load(ws, at + 2 * down), x, y2)
-            y3 = fma(load(ws, at + 3 * down), x, y3)
-            at += across
+            y1 = fma(load(ws, at + lanes), x, y1)
+            y2 = fma(load(ws, at + 2 * lanes), x, y2)
+            y3 = fma(load(ws, at + 3 * lanes), x, y3)
+            y4 = fma(load(ws, at + 4 * lanes), x, y4)
+            y5 = fma(load(ws, at + 5 * lanes), x, y5)
+            y6 = fma(load(ws, at + 6 * lanes), x, y6)
+            y7 = fma(load(ws, at + 7 * lanes), x, y7)
+            at += row
         to = target + i * lanes
-        store(ws, to, factor * y0)
-        store(ws, to + lanes, factor * y1)
-        store(ws, to + 2 * lanes, factor * y2)
-        store(ws, to + 3 * lanes, factor * y3)
-        i += 4
-    while i + 2 <= n:
-        y0, y1 = zero, zero
-        at = matrix + i * down
-        for j in range(n):
-            x = load(ws, source + j * lanes)
+        largest = larger(largest, _store_four(ws, to, factor, y0, y1, y2, y3))
+        largest = larger(largest, _store_four(ws, to + 4 * lanes, factor, y4, y5, y6, y7))
+        i += 8
+    if i < padded:
+        y0, y1, y2, y3 = zero, zero, zero, zero
+        at = matrix + i * lanes
+        for x_at in range(source, source + d * lanes, lanes):
+            x = load(ws, x_at)
             y0 = fma(load(ws, at), x, y0)
-            y1 = fma(load(ws, at + down), x, y1)
-            at += across
-        store(ws, target + i * lanes, factor * y0)
-        store(ws, target + (i + 1) * lanes, factor * y1)
-        i += 2
-    if i < n:
-        y0 = zero
-        at = matrix + i * down
-        for j in range(n):
-            y0 = fma(load(ws, at), load(ws, source + j * lanes), y0)
-            at += across
-        store(ws, target + i * lanes, factor * y0)
+            y1 = fma(load(ws, at + lanes), x, y1)
+            y2 = fma(load(ws, at + 2 * lanes), x, y2)
+            y3 = fma(load(ws, at + 3 * lanes), x, y3)
+            at += row
+        to = target + i * lanes
+        largest = larger(largest, _store_four(ws, to, factor, y0, y1, y2, y3))
+    return largest
 
 
 @compiled
 def _expand(
-    ws: Flat, rooms: Rooms, source: int, transposed: bool, n_terms: int, scale: float
-) -> None:
-    """List the Taylor terms (scale A)^k x / k!, of A or of its transpose."""
+    ws: Flat, rooms: Rooms, matrix: int, source: int, scale: float, precision: float
+) -> int:
+    """List the Taylor terms (scale M^T)^k x / k! for a matrix M of padded rows.
+
+    Returns:
+        The power of the last term listed: the first one negligible for every pair.
+    """
     lanes = lane_count(ws)
-    d = rooms.dimension
-    row = d * lanes
-    for i in range(d):
-        store(ws, rooms.terms + i * lanes, load(ws, source + i * lanes))
-    down, across = (lanes, row) if transposed else (row, lanes)
-    for k in range(1, n_terms + 1):
-        at = rooms.terms + k * row
-        _multiply(ws, rooms.generator, down, across, at - row, at, d, scale / k)
+    d, row = rooms.dimension, rooms.padded * lanes
+    zero = splat(ws, 0.0)
+    limit = zero
+    for i in range(0, row, lanes):
+        x = load(ws, source + i)
+        limit = larger(limit, larger(x, zero - x))
+        store(ws, rooms.terms + i, x)
+    limit = splat(ws, precision) * limit
+    k, going = 0, True
+    while going and k < MAX_TERMS - 1:
+        k += 1
+        to = rooms.terms + k * row
+        factor = splat(ws, scale / k)
+        largest = _multiply(ws, matrix, to - row, to, d, rooms.padded, factor)
+        going = any_above(largest, limit)
+    return k
 
 
 @compiled
-def _blend(ws: Flat, rooms: Rooms, table: Flat, at: int, n_terms: int, target: int) -> None:
-    """Sum the Taylor terms with the powers of one node: the flow at that node."""
+def _blend(
+    ws: Flat, rooms: Rooms, table: Flat, at: int, n_nodes: int, n_terms: int, target: int
+) -> None:
+    """Sum the Taylor terms with the powers of every node: the flow at the nodes."""
     lanes = lane_count(ws)
-    d = rooms.dimension
-    row = d * lanes
+    row = rooms.padded * lanes
     zero = splat(ws, 0.0)
-    i = 0
-    while i + 2 <= d:
-        y0, y1 = zero, zero
-        term = rooms.terms + i * lanes
-        for k in range(n_terms + 1):
-            power = spread(table, at + k)
-            y0 = fma(power, load(ws, term), y0)
-            y1 = fma(power, load(ws, term + lanes), y1)
-            term += row
-        store(ws, target + i * lanes, y0)
-        store(ws, target + (i + 1) * lanes, y1)
-        i += 2
-    if i < d:
-        y0 = zero
-        for k in range(n_terms + 1):
-            y0 = fma(spread(table, at + k), load(ws, rooms.terms + k * row + i * lanes), y0)
-        store(ws, target + i * lanes, y0)
+    for node in range(0, n_nodes, 4):
+        p0 = at + node * MAX_TERMS
+        for i in range(0, row, 2 * lanes):
+            a0, a1, a2, a3 = zero, zero, zero, zero
+            b0, b1, b2, b3 = zero, zero, zero, zero
+            term = rooms.terms + i
+            for k in range(p0, p0 + n_terms + 1):
+                x, y = load(ws, term), load(ws, term + lanes)
+                power = spread(table, k)
+                a0, b0 = fma(power, x, a0), fma(power, y, b0)
+                power = spread(table, k + MAX_TERMS)
+                a1, b1 = fma(power, x, a1), fma(power, y, b1)
+                power = spread(table, k + 2 * MAX_TERMS)
+                a2, b2 = fma(power, x, a2), fma(power, y, b2)
+                power = spread(table, k + 3 * MAX_TERMS)
+                a3, b3 = fma(power, x, a3), fma(power, y, b3)
+                term += row
+            to = target + node * row + i
+            store(ws, to, a0)
+            store(ws, to + lanes, b0)
+            store(ws, to + row, a1)
+            store(ws, to + row + lanes, b1)
+            store(ws, to + 2 * row, a2)
+            store(ws, to + 2 * row + lanes, b2)
+            store(ws, to + 3 * row, a3)
+            store(ws, to + 3 * row + lanes, b3)
 
 
 @compiled
 def _add_outer(ws: Flat, rooms: Rooms, forward: int, n_nodes: int, first: bool) -> None:
-    """Add one substep's share of the integral of (pulled-back residual) x (moved point)."""
+    """Add one substep's share of the integral of (pulled-back residual) x (moved point).
+
+    Rows of the result are not padded, so a row's tail reaches into the next row. Columns
+    therefore go backwards: what the tail overwrites is written afterwards.
+    """
     lanes = lane_count(ws)
-    d = rooms.dimension
-    row = d * lanes
+    d, row = rooms.dimension, rooms.padded * lanes
     zero = splat(ws, 0.0)
-    for i in range(d):
-        j = 0
-        while j < d:
-            to = rooms.outer + (i * d + j) * lanes
-            wide = min(4, d - j)
-            # A narrow tail repeats its last column; the repeated sums are not stored.
-            o1, o2, o3 = min(1, wide - 1) * lanes, min(2, wide - 1) * lanes, (wide - 1) * lanes
-            s0, s1, s2, s3 = zero, zero, zero, zero
+    for i in range(0, d, 2):
+        for j in range(rooms.padded - 4, -1, -4):
+            a0, a1, a2, a3 = zero, zero, zero, zero
+            b0, b1, b2, b3 = zero, zero, zero, zero
+            upper = rooms.outer + (i * d + j) * lanes
+            lower = upper + d * lanes
             if not first:
-                s0, s1 = load(ws, to), load(ws, to + o1)
-                s2, s3 = load(ws, to + o2), load(ws, to + o3)
+                a0, a1 = load(ws, upper), load(ws, upper + lanes)
+                a2, a3 = load(ws, upper + 2 * lanes), load(ws, upper + 3 * lanes)
+                b0, b1 = load(ws, lower), load(ws, lower + lanes)
+                b2, b3 = load(ws, lower + 2 * lanes), load(ws, lower + 3 * lanes)
             u_at, v_at = rooms.backward + i * lanes, forward + j * lanes
             for _ in range(n_nodes):
-                u = load(ws, u_at)
-                s0 = fma(u, load(ws, v_at), s0)
-                s1 = fma(u, load(ws, v_at + o1), s1)
-                s2 = fma(u, load(ws, v_at + o2), s2)
-                s3 = fma(u, load(ws, v_at + o3), s3)
+                u, w = load(ws, u_at), load(ws, u_at + lanes)
+                v = load(ws, v_at)
+                a0, b0 = fma(u, v, a0), fma(w, v, b0)
+                v = load(ws, v_at + lanes)
+                a1, b1 = fma(u, v, a1), fma(w, v, b1)
+                v = load(ws, v_at + 2 * lanes)
+                a2, b2 = fma(u, v, a2), fma(w, v, b2)
+                v = load(ws, v_at + 3 * lanes)
+                a3, b3 = fma(u, v, a3), fma(w, v, b3)
                 u_at += row
                 v_at += row
-            store(ws, to, s0)
-            store(ws, to + o1, s1)
-            store(ws, to + o2, s2)
-            store(ws, to + o3, s3)
-            j += 4
+            store(ws, upper, a0)
+            store(ws, upper + lanes, a1)
+            store(ws, upper + 2 * lanes, a2)
+            store(ws, upper + 3 * lanes, a3)
+            store(ws, lower, b0)
+            store(ws, lower + lanes, b1)
+            store(ws, lower + 2 * lanes, b2)
+            store(ws, lower + 3 * lanes, b3)
 
 
 @compiled
@@ -209,20 +285,10 @@ def _silence_overflowing(ws: Flat, rooms: Rooms) -> float:
             largest = max(largest, norm)
         else:  # also if it is NaN
             ws[rooms.scratch + NORM * lanes + lane] = np.inf
-            for ij in range(rooms.dimension * rooms.dimension):
+            for ij in range(rooms.dimension * rooms.padded):
                 ws[rooms.generator + ij * lanes + lane] = 0.0
+                ws[rooms.mirror + ij * lanes + lane] = 0.0
     return largest
-
-
-@compiled
-def _count_terms(norm: float, precision: float) -> int:
-    """Count the Taylor terms until norm^k / k! is negligible."""
-    size = 1.0
-    k = 0
-    while size > precision and k < MAX_TERMS - 1:
-        k += 1
-        size *= norm / k
-    return k
 
 
 @compiled
@@ -233,70 +299,50 @@ def differentiate_flow(ws: Flat, rooms: Rooms, rule: Quadrature) -> tuple[int, f
     O = int_0^1 (expm((1-s) A)^T r) (expm(s A) z0)^T ds, for which
     <Psi_m, O> = r . d z1_hat / d c_m for every operator at once.
 
-    Fills the rooms ``endpoint``, ``residual``, ``outer`` and ``middle``; gives an
-    infinite norm to generators too large to exponentiate, which count as zero.
+    Fills the rooms ``residual`` and ``outer``; gives an infinite norm to generators too large
+    to exponentiate, which count as zero.
 
     Returns:
         Where the moved point at the middle of the path starts, and the factor that
         ``outer`` still lacks (one over the number of substeps).
     """
     lanes = lane_count(ws)
-    d = rooms.dimension
-    row = d * lanes
+    row = rooms.padded * lanes
     norm = _silence_overflowing(ws, rooms)
     n_substeps = 1
     while norm > NORM_PER_SUBSTEP * n_substeps:
         n_substeps += 2  # odd, so that the middle of the path is a node
-    norm /= n_substeps
-    small = norm <= rule.norm_for_few
-    n_nodes = rule.few if small else rule.many
-    one = (rule.many if small else 2 * rule.many + 1) * MAX_TERMS  # row of the endpoint
-    powers = one - rule.many * MAX_TERMS
-    weighted = (2 * rule.many + 2 + (0 if small else rule.many)) * MAX_TERMS
-    n_terms = _count_terms(norm, rule.precision)
     scale = 1.0 / n_substeps
+    small = norm * scale <= rule.norm_for_few
+    n_nodes = rule.few if small else rule.many
+    powers = 0 if small else 2 * (rule.few + 1) * MAX_TERMS
+    weighted = powers + (n_nodes + 1) * MAX_TERMS
+    block = (n_nodes + 1) * row  # the nodes of one substep and its endpoint
 
     source = rooms.z0
-    for substep in range(n_substeps):
-        _expand(ws, rooms, source, False, n_terms, scale)
-        for k in range(n_nodes):
-            to = rooms.forward + (substep * n_nodes + k) * row
-            _blend(ws, rooms, rule.table, powers + k * MAX_TERMS, n_terms, to)
-        _blend(ws, rooms, rule.table, one, n_terms, rooms.endpoint)
-        source = rooms.endpoint
-    for i in range(d):
-        gap = load(ws, rooms.z1 + i * lanes) - load(ws, rooms.endpoint + i * lanes)
-        store(ws, rooms.residual + i * lanes, gap)
+    for to in range(rooms.forward, rooms.forward + n_substeps * block, block):
+        n_terms = _expand(ws, rooms, rooms.mirror, source, scale, rule.precision)
+        _blend(ws, rooms, rule.table, powers, n_nodes + 1, n_terms, to)
+        source = to + n_nodes * row
+    for i in range(0, row, lanes):
+        store(ws, rooms.residual + i, load(ws, rooms.z1 + i) - load(ws, source + i))
 
     source = rooms.residual
     for substep in range(n_substeps - 1, -1, -1):
-        _expand(ws, rooms, source, True, n_terms, scale)
-        for k in range(n_nodes):
-            to = rooms.backward + k * row
-            _blend(ws, rooms, rule.table, weighted + k * MAX_TERMS, n_terms, to)
+        n_terms = _expand(ws, rooms, rooms.generator, source, scale, rule.precision)
+        _blend(ws, rooms, rule.table, weighted, n_nodes + 1, n_terms, rooms.backward)
         last = substep == n_substeps - 1
-        _add_outer(ws, rooms, rooms.forward + substep * n_nodes * row, n_nodes, last)
-        if substep == n_substeps // 2:
-            centre = n_nodes // 2
-            share = splat(ws, -0.5 / rule.table[weighted + centre * MAX_TERMS])
-            for i in range(d):
-                u = load(ws, rooms.backward + centre * row + i * lanes)
-                store(ws, rooms.middle + i * lanes, share * u)
-        if substep > 0:
-            _blend(ws, rooms, rule.table, one, n_terms, rooms.endpoint)
-            source = rooms.endpoint
-    return rooms.forward + (n_substeps // 2 * n_nodes + n_nodes // 2) * row, scale
+        _add_outer(ws, rooms, rooms.forward + substep * block, n_nodes, last)
+        source = rooms.backward + n_nodes * row
+    return rooms.forward + n_substeps // 2 * block + n_nodes // 2 * row, scale
 
 
 @compiled
 def measure_objective(ws: Flat, rooms: Rooms) -> None:
     """Write the data term and the penalty of the trial coefficients of every pair."""
     lanes = lane_count(ws)
-    data = splat(ws, 0.0)
-    for i in range(rooms.dimension):
-        gap = load(ws, rooms.residual + i * lanes)
-        data = fma(gap, gap, data)
-    store(ws, rooms.scratch + DATA * lanes, splat(ws, 0.5) * data)
+    data = splat(ws, 0.5) * _square_sum(ws, rooms.residual, rooms.dimension)
+    store(ws, rooms.scratch + DATA * lanes, data)
     penalty = splat(ws, 0.0)
     for m in range(rooms.n_operators):
         c = load(ws, rooms.trial + m * lanes)

@@ -5,7 +5,6 @@ import numpy as np
 from transop.inference._flow_lanes import (
     differentiate_flow,
     form_generator,
-    list_live,
     measure_objective,
 )
 from transop.inference._lanes import compiled, lane_count, load, spliced, store
@@ -21,6 +20,7 @@ from transop.inference._rooms import (
     DATA,
     HEAVIEST,
     NORM,
+    OPERATORS_AT_ONCE,
     PENALTY,
     PREDICTED,
     Flat,
@@ -79,7 +79,7 @@ def _clear_lane(ws: Flat, rooms: Rooms, lane: int) -> None:
     for i in range(rooms.dimension):
         ws[rooms.z0 + i * lanes + lane] = 0.0
         ws[rooms.z1 + i * lanes + lane] = 0.0
-    for m in range(rooms.n_operators + 1):
+    for m in range(rooms.n_operators + OPERATORS_AT_ONCE):
         ws[rooms.weight + m * lanes + lane] = 1.0
         ws[rooms.coefficients + m * lanes + lane] = 0.0
         ws[rooms.trial + m * lanes + lane] = 0.0
@@ -259,17 +259,24 @@ def _restart_from_zero(ws: Flat, rooms: Rooms, state: Flat, lane: int) -> None:
 
 
 @spliced
-def _step(ws: Flat, rooms: Rooms, state: Flat, psi: Flat, listed: Flat, rule: Quadrature) -> None:
+def _step(
+    ws: Flat,
+    rooms: Rooms,
+    state: Flat,
+    psi: Flat,
+    columns: Flat,
+    listed: Flat,
+    rule: Quadrature,
+) -> None:
     """Evaluate every trial, then propose the next one by the small l1 problem."""
     lanes = lane_count(ws)
-    n_live = list_live(ws, rooms, listed)
-    form_generator(ws, rooms, psi, listed, n_live)
+    form_generator(ws, rooms, psi, listed)
     moved, share = differentiate_flow(ws, rooms, rule)
     measure_objective(ws, rooms)
     _judge(ws, rooms, state)
     project_gradient(ws, rooms, psi, share)
     n = list_candidates(ws, rooms, listed)
-    fill_columns(ws, rooms, psi, listed, n, moved)
+    fill_columns(ws, rooms, columns, listed, n, moved)
     form_gram(ws, rooms, n, rule.rounding * 1e-3)
     for m in range(rooms.n_operators):
         store(ws, rooms.rejected + m * lanes, load(ws, rooms.trial + m * lanes))
@@ -291,6 +298,7 @@ def solve_range(
     start: int,
     stop: int,
     psi: Flat,
+    columns: Flat,
     norms: Flat,
     pairs: Flat,
     answers: Flat,
@@ -303,11 +311,14 @@ def solve_range(
     unit = rule.rounding
     pair = start
     n_busy = 0
+    for at in range(rooms.weight):  # also clears the padding, which nothing else writes
+        ws[at] = 0.0
     for lane in range(lanes):
+        _clear_lane(ws, rooms, lane)
         pair = _admit_next(ws, rooms, state, lane, pair, stop, norms, pairs, answers)
         n_busy += state[PAIR, lane] != NOBODY
     while n_busy > 0:
-        _step(ws, rooms, state, psi, listed, rule)
+        _step(ws, rooms, state, psi, columns, listed, rule)
         for lane in range(lanes):
             if state[PAIR, lane] == NOBODY:
                 continue

@@ -21,11 +21,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 REGISTER_BYTES = 32  # AVX2; narrower machines split the register, wider ones half fill it
 
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+_WITHOUT_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 
 def compiled(function: Function) -> Function:
     """Mark a function for compilation; only compiled code may call it."""
-    bare = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    return cast(Function, bare(function))
+    return cast(Function, njit(**_OPTIONS, **_WITHOUT_WRAPPERS)(function))
 
 
 def spliced(function: Function) -> Function:
@@ -34,7 +36,7 @@ def spliced(function: Function) -> Function:
     The compiler optimises and stores a called function again inside every function above it.
     Splicing the upper storeys into one keeps compile time from growing with their number.
     """
-    return cast(Function, njit(nogil=True, error_model="numpy", inline="always")(function))
+    return cast(Function, njit(**_OPTIONS, inline="always")(function))
 
 
 def _intrinsic(function: Callable[..., Any]) -> Any:

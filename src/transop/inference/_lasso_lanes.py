@@ -16,8 +16,8 @@ from transop.inference._lanes import (
 )
 from transop.inference._rooms import PREDICTED, Flat, Rooms
 
-MAX_SWEEPS = 30
-SWEEP_SHARE = 0.05  # a pair stops when a sweep adds less than this share of its decrease so far
+MAX_SWEEPS = 50
+SWEEP_SHARE = 0.02  # a pair stops when a sweep adds less than this share of its decrease so far
 
 
 @compiled

@@ -1,6 +1,5 @@
 """The quadratic model of a group of pairs around their coefficients: slope and curvature."""
 
-from transop.inference._flow_lanes import pad_list
 from transop.inference._lanes import (
     any_above,
     compiled,
@@ -13,38 +12,40 @@ from transop.inference._lanes import (
     store,
     where_positive,
 )
-from transop.inference._rooms import CANDIDATE_MARGIN, DAMPING, HEAVIEST, Flat, Rooms
+from transop.inference._rooms import (
+    CANDIDATE_MARGIN,
+    DAMPING,
+    HEAVIEST,
+    OPERATORS_AT_ONCE,
+    Flat,
+    Rooms,
+)
 
 
 @compiled
 def project_gradient(ws: Flat, rooms: Rooms, psi: Flat, scale: float) -> None:
     """Write the data term's gradient, -<Psi_m, O>, for every operator and pair."""
     lanes = lane_count(ws)
-    size = rooms.dimension * rooms.dimension
     factor = splat(ws, -scale)
     zero = splat(ws, 0.0)
-    store(ws, rooms.outer + size * lanes, zero)  # lets an odd number of entries go in twos
-    for m in range(0, rooms.n_operators, 4):
-        p0 = m * rooms.stride
-        p1, p2, p3 = p0 + rooms.stride, p0 + 2 * rooms.stride, p0 + 3 * rooms.stride
-        a0, a1, a2, a3 = zero, zero, zero, zero
-        b0, b1, b2, b3 = zero, zero, zero, zero
-        for ij in range(0, size, 2):
-            x = load(ws, rooms.outer + ij * lanes)
-            y = load(ws, rooms.outer + (ij + 1) * lanes)
-            a0 = fma(spread(psi, p0 + ij), x, a0)
-            a1 = fma(spread(psi, p1 + ij), x, a1)
-            a2 = fma(spread(psi, p2 + ij), x, a2)
-            a3 = fma(spread(psi, p3 + ij), x, a3)
-            b0 = fma(spread(psi, p0 + ij + 1), y, b0)
-            b1 = fma(spread(psi, p1 + ij + 1), y, b1)
-            b2 = fma(spread(psi, p2 + ij + 1), y, b2)
-            b3 = fma(spread(psi, p3 + ij + 1), y, b3)
-        at = rooms.gradient + m * lanes
-        store(ws, at, factor * (a0 + b0))
-        store(ws, at + lanes, factor * (a1 + b1))
-        store(ws, at + 2 * lanes, factor * (a2 + b2))
-        store(ws, at + 3 * lanes, factor * (a3 + b3))
+    p, size = 0, rooms.dimension * rooms.dimension * lanes
+    for m in range(0, rooms.n_operators, OPERATORS_AT_ONCE):
+        s0, s1, s2, s3, s4, s5, s6, s7 = zero, zero, zero, zero, zero, zero, zero, zero
+        for at in range(rooms.outer, rooms.outer + size, lanes):
+            x = load(ws, at)
+            s0 = fma(spread(psi, p), x, s0)
+            s1 = fma(spread(psi, p + 1), x, s1)
+            s2 = fma(spread(psi, p + 2), x, s2)
+            s3 = fma(spread(psi, p + 3), x, s3)
+            s4 = fma(spread(psi, p + 4), x, s4)
+            s5 = fma(spread(psi, p + 5), x, s5)
+            s6 = fma(spread(psi, p + 6), x, s6)
+            s7 = fma(spread(psi, p + 7), x, s7)
+            p += OPERATORS_AT_ONCE
+        to = rooms.gradient + m * lanes
+        for total in (s0, s1, s2, s3, s4, s5, s6, s7):
+            store(ws, to, factor * total)
+            to += lanes
 
 
 @compiled
@@ -70,62 +71,117 @@ def list_candidates(ws: Flat, rooms: Rooms, candidates: Flat) -> int:
             store(ws, rooms.allowed + n * lanes, where_positive(excess, weight, never))
             candidates[n] = m
             n += 1
-    pad_list(candidates, n, rooms.n_operators)
+    for k in range(n, (n + 3) // 4 * 4):
+        candidates[k] = rooms.n_operators  # moves nothing
     return n
 
 
 @compiled
-def fill_columns(ws: Flat, rooms: Rooms, psi: Flat, candidates: Flat, n: int, moved: int) -> None:
-    """Write the columns whose Gram matrix models the curvature.
-
-    Column m is Psi_m v - 1/2 Psi_m^T u with v the point and u the residual, both at the middle
-    of the path. Psi_m v alone is the midpoint value of the Jacobian (Gauss-Newton). The second
-    part makes the Gram matrix contain, to first order in the residual, the curvature of the
-    path that Gauss-Newton neglects, and keeps it positive semi-definite.
-    """
+def _apply_operators(
+    ws: Flat, rooms: Rooms, columns: Flat, candidates: Flat, n: int, moved: int
+) -> None:
+    """Write Psi_m v for every candidate, v being the point in the middle of its path."""
     lanes = lane_count(ws)
-    d = rooms.dimension
-    transposes = (rooms.n_operators + 4) * rooms.stride
+    d, wide = rooms.dimension, rooms.padded
     zero = splat(ws, 0.0)
-    for k in range(0, n, 4):
-        p0, p1 = candidates[k] * rooms.stride, candidates[k + 1] * rooms.stride
-        p2, p3 = candidates[k + 2] * rooms.stride, candidates[k + 3] * rooms.stride
-        for i in range(d):
+    for k in range(0, n, 2):
+        for i in range(0, wide, 4):
+            p, q = candidates[k] * d * wide + i, candidates[k + 1] * d * wide + i
             a0, a1, a2, a3 = zero, zero, zero, zero
             b0, b1, b2, b3 = zero, zero, zero, zero
-            for j in range(d):
-                v = load(ws, moved + j * lanes)
-                u = load(ws, rooms.middle + j * lanes)
-                ij = i * d + j
-                ji = transposes + ij
-                a0 = fma(spread(psi, p0 + ij), v, a0)
-                b0 = fma(spread(psi, p0 + ji), u, b0)
-                a1 = fma(spread(psi, p1 + ij), v, a1)
-                b1 = fma(spread(psi, p1 + ji), u, b1)
-                a2 = fma(spread(psi, p2 + ij), v, a2)
-                b2 = fma(spread(psi, p2 + ji), u, b2)
-                a3 = fma(spread(psi, p3 + ij), v, a3)
-                b3 = fma(spread(psi, p3 + ji), u, b3)
-            to = rooms.columns + (k * d + i) * lanes
-            store(ws, to, a0 + b0)
-            store(ws, to + d * lanes, a1 + b1)
-            store(ws, to + 2 * d * lanes, a2 + b2)
-            store(ws, to + 3 * d * lanes, a3 + b3)
+            for at in range(moved, moved + d * lanes, lanes):
+                v = load(ws, at)
+                a0 = fma(spread(columns, p), v, a0)
+                a1 = fma(spread(columns, p + 1), v, a1)
+                a2 = fma(spread(columns, p + 2), v, a2)
+                a3 = fma(spread(columns, p + 3), v, a3)
+                b0 = fma(spread(columns, q), v, b0)
+                b1 = fma(spread(columns, q + 1), v, b1)
+                b2 = fma(spread(columns, q + 2), v, b2)
+                b3 = fma(spread(columns, q + 3), v, b3)
+                p += wide
+                q += wide
+            to = rooms.pushes + (k * wide + i) * lanes
+            store(ws, to, a0)
+            store(ws, to + lanes, a1)
+            store(ws, to + 2 * lanes, a2)
+            store(ws, to + 3 * lanes, a3)
+            to += wide * lanes
+            store(ws, to, b0)
+            store(ws, to + lanes, b1)
+            store(ws, to + 2 * lanes, b2)
+            store(ws, to + 3 * lanes, b3)
+
+
+@compiled
+def _stretch_pushes(ws: Flat, rooms: Rooms, n: int) -> None:
+    """Write (I + H) x for every push x, with the symmetric H in the room ``outer``."""
+    lanes = lane_count(ws)
+    column = rooms.padded * lanes
+    for k in range(0, n, 4):
+        for i in range(0, column, 2 * lanes):
+            x = rooms.pushes + k * column
+            at, to = x + i, rooms.columns + k * column + i
+            a0, b0 = load(ws, at), load(ws, at + lanes)
+            a1, b1 = load(ws, at + column), load(ws, at + column + lanes)
+            a2, b2 = load(ws, at + 2 * column), load(ws, at + 2 * column + lanes)
+            a3, b3 = load(ws, at + 3 * column), load(ws, at + 3 * column + lanes)
+            h_at = rooms.outer + i
+            for _ in range(rooms.dimension):
+                g, h = load(ws, h_at), load(ws, h_at + lanes)
+                y = load(ws, x)
+                a0, b0 = fma(g, y, a0), fma(h, y, b0)
+                y = load(ws, x + column)
+                a1, b1 = fma(g, y, a1), fma(h, y, b1)
+                y = load(ws, x + 2 * column)
+                a2, b2 = fma(g, y, a2), fma(h, y, b2)
+                y = load(ws, x + 3 * column)
+                a3, b3 = fma(g, y, a3), fma(h, y, b3)
+                x += lanes
+                h_at += column
+            store(ws, to, a0)
+            store(ws, to + lanes, b0)
+            store(ws, to + column, a1)
+            store(ws, to + column + lanes, b1)
+            store(ws, to + 2 * column, a2)
+            store(ws, to + 2 * column + lanes, b2)
+            store(ws, to + 3 * column, a3)
+            store(ws, to + 3 * column + lanes, b3)
+
+
+@compiled
+def fill_columns(
+    ws: Flat, rooms: Rooms, columns: Flat, candidates: Flat, n: int, moved: int
+) -> None:
+    """Write the columns whose Gram matrix models the curvature.
+
+    The Jacobian's columns are int_0^1 expm((1-s) A) Psi_m expm(s A) z0 ds. Their Gram matrix
+    only steers the steps (the gradient is exact), so the integrand at s = 1/2 does:
+    expm(A/2) Psi_m v. Of expm(A/2) the Gram matrix sees its stretch alone,
+    (expm(A/2)^T expm(A/2))^(1/2), here to first order I + (A + A^T) / 4. That takes as many
+    steps as the exact Jacobian. Overwrites the room ``outer``, whose gradient has been read.
+    """
+    lanes = lane_count(ws)
+    quarter = splat(ws, 0.25)
+    for ij in range(0, rooms.dimension * rooms.padded * lanes, lanes):
+        both = load(ws, rooms.generator + ij) + load(ws, rooms.mirror + ij)
+        store(ws, rooms.outer + ij, quarter * both)
+    _apply_operators(ws, rooms, columns, candidates, n, moved)
+    _stretch_pushes(ws, rooms, n)
 
 
 @compiled
 def form_gram(ws: Flat, rooms: Rooms, n: int, floor: float) -> None:
     """Multiply the columns pairwise; damp the diagonal by 1 + damping of each pair."""
     lanes = lane_count(ws)
-    d = rooms.dimension
+    d, step = rooms.dimension, rooms.padded * lanes
     n = (n + 3) // 4 * 4
     zero = splat(ws, 0.0)
     for a in range(0, n, 2):
         for b in range(a // 4 * 4, n, 4):
             s0, s1, s2, s3 = zero, zero, zero, zero
             t0, t1, t2, t3 = zero, zero, zero, zero
-            left, right = rooms.columns + a * d * lanes, rooms.columns + b * d * lanes
-            step = d * lanes
+            left, right = rooms.columns + a * step, rooms.columns + b * step
             for _ in range(d):
                 x, y = load(ws, left), load(ws, left + step)
                 c = load(ws, right)

@@ -10,37 +10,40 @@ from numpy.typing import NDArray
 
 Flat = NDArray[Any]
 
-MAX_SUBSTEPS = 63
-NORM_PER_SUBSTEP = 2.0  # keeps the series short and its rounding error near e^2 units
+MAX_SUBSTEPS = 31
+NORM_PER_SUBSTEP = 4.0  # Frobenius; a flow's own norm is about half, its rounding error e^2 units
 MAX_NORM = NORM_PER_SUBSTEP * MAX_SUBSTEPS
 MAX_TERMS = 40
 CANDIDATE_MARGIN = 0.8  # of its weight: slopes below it keep an unused operator out of a step
 HEAVIEST = 1e30  # stands for "never use this operator" without overflowing single precision
-OPERATOR_PADDING = 16  # numbers between operators: power-of-two strides would collide in cache
+OPERATORS_AT_ONCE = 8  # dictionaries are filled up with operators that are zero
 
 
 class Rooms(NamedTuple):
-    """Where each quantity starts in the workspace, and the sizes that shape it."""
+    """Where each quantity starts in the workspace, and the sizes that shape it.
+
+    Latent vectors and the rows of latent matrices are padded with zeros to a multiple of four.
+    """
 
     n_operators: int
     dimension: int
-    stride: int  # numbers from one operator to the next
+    padded: int  # dimension, rounded up
     z0: int
     z1: int
+    generator: int
+    mirror: int  # the generator's transpose
     weight: int
     coefficients: int  # accepted so far
-    trial: int  # being evaluated; one extra zero row pads lists of operators
+    trial: int  # being evaluated
     rejected: int  # the trial as evaluated, while the next one is being found
     gradient: int
-    generator: int
     terms: int
-    forward: int  # transported point at every quadrature node
-    backward: int  # residual pulled back to every node of one substep
-    outer: int  # integral of backward x forward
-    endpoint: int
+    forward: int  # transported point at every quadrature node and endpoint
+    backward: int  # residual pulled back to every node of one substep and its start
     residual: int
-    middle: int  # -1/2 of the residual pulled back to the middle of the path
-    columns: int
+    outer: int  # integral of backward x forward, rows not padded; later the stretch
+    pushes: int  # Psi_m v, per candidate
+    columns: int  # whose Gram matrix is the curvature, per candidate
     gram: int
     slope: int  # of the model, per candidate
     allowed: int  # weight, per candidate; prohibitive where a pair does not consider it
@@ -56,15 +59,15 @@ SCRATCH_ROWS = 8
 class Quadrature(NamedTuple):
     """Two Gauss-Legendre rules that match a precision, as a table over powers of their nodes.
 
-    The table holds ``many + 1`` rows of powers per rule (the last row is the endpoint, 1), then
-    ``many`` rows per rule of the same mirrored (1 - node) and multiplied by the node's weight.
+    For each rule the table holds a row of powers per node and one for the endpoint, then the
+    same mirrored (1 - node) and multiplied by the node's weight. Rows go in fours.
     """
 
     table: Flat
     few: int  # nodes when the generator is small
     many: int  # nodes otherwise
     norm_for_few: float
-    precision: float  # relative size of the first neglected term of the series
+    precision: float  # relative size of a negligible term of the series
     rounding: float  # distance from one to the next number
 
 
@@ -73,24 +76,25 @@ def quadrature_for(dtype: Any) -> Quadrature:
 
     Differs from the paper: the derivative of the exponential is its exact integral,
     evaluated by quadrature, instead of automatic differentiation. The rules' error bounds
-    C_k (2 |A|)^(2k) stay below the rounding error of the precision.
+    C_k (2 |A|)^(2k) stay near the rounding error of the precision up to ``norm_for_few`` and
+    ``NORM_PER_SUBSTEP``.
     """
     single = np.dtype(dtype) == np.float32
-    few, many = (3, 5) if single else (7, 9)
-    powers = np.zeros((2, many + 1, MAX_TERMS))
-    weighted = np.zeros((2, many, MAX_TERMS))
-    for rule, count in enumerate((few, many)):
+    few, many = (3, 7) if single else (7, 11)
+    exponents = np.arange(MAX_TERMS)
+    rows = []
+    for count in (few, many):
         nodes, weights = np.polynomial.legendre.leggauss(count)
         nodes, weights = (nodes + 1) / 2, weights / 2
-        exponents = np.arange(MAX_TERMS)
-        powers[rule, :count] = nodes[:, None] ** exponents
-        powers[rule, many] = 1.0
-        weighted[rule, :count] = weights[:, None] * (1 - nodes)[:, None] ** exponents
+        rows.append(np.append(nodes, 1.0)[:, None] ** exponents)
+        rows.append(
+            np.append(weights, 1.0)[:, None] * np.append(1 - nodes, 1.0)[:, None] ** exponents
+        )
     return Quadrature(
-        table=np.concatenate([powers.ravel(), weighted.ravel()]).astype(dtype),
+        table=np.concatenate(rows).ravel().astype(dtype),
         few=few,
         many=many,
-        norm_for_few=0.5 if single else 1.1,
+        norm_for_few=0.6 if single else 1.1,
         precision=2e-8 if single else 1e-17,
         rounding=float(np.finfo(dtype).eps),
     )
@@ -98,29 +102,29 @@ def quadrature_for(dtype: Any) -> Quadrature:
 
 def arrange_rooms(n_operators: int, dimension: int, lanes: int, many: int) -> Rooms:
     """Lay out the workspace of one group of pairs."""
-    m, d = n_operators, dimension
-    padded = m + 4
+    d, wide = dimension, round_up(dimension, 4)
+    m = n_operators + OPERATORS_AT_ONCE
     sizes = {
-        "z0": d,
-        "z1": d,
-        "weight": padded,
-        "coefficients": padded,
-        "trial": padded,
-        "rejected": padded,
-        "gradient": padded,
-        "generator": d * d,
-        "terms": (MAX_TERMS + 1) * d,
-        "forward": MAX_SUBSTEPS * many * d,
-        "backward": many * d,
-        "outer": d * d + 1,
-        "endpoint": d,
-        "residual": d,
-        "middle": d,
-        "columns": padded * d,
-        "gram": padded * padded,
-        "slope": padded,
-        "allowed": padded,
-        "inverse": padded,
+        "z0": wide,
+        "z1": wide,
+        "generator": d * wide,
+        "mirror": d * wide,
+        "weight": m,
+        "coefficients": m,
+        "trial": m,
+        "rejected": m,
+        "gradient": m,
+        "terms": MAX_TERMS * wide,
+        "forward": MAX_SUBSTEPS * (many + 1) * wide,
+        "backward": (many + 1) * wide,
+        "residual": wide,
+        "outer": (d + 2) * wide,
+        "pushes": m * wide,
+        "columns": m * wide,
+        "gram": m * m,
+        "slope": m,
+        "allowed": m,
+        "inverse": m,
         "scratch": SCRATCH_ROWS,
     }
     starts: dict[str, int] = {}
@@ -128,4 +132,9 @@ def arrange_rooms(n_operators: int, dimension: int, lanes: int, many: int) -> Ro
     for name, rows in sizes.items():
         starts[name] = position
         position += rows * lanes
-    return Rooms(m, d, d * d + OPERATOR_PADDING, **starts, total=position)
+    return Rooms(n_operators, d, wide, **starts, total=position)
+
+
+def round_up(number: int, multiple: int) -> int:
+    """Round up to a multiple."""
+    return -(-number // multiple) * multiple

@@ -31,11 +31,12 @@ from transop.inference._group_lanes import (
 )
 from transop.inference._lanes import REGISTER_BYTES, take_ticket
 from transop.inference._rooms import (
-    OPERATOR_PADDING,
+    OPERATORS_AT_ONCE,
     Quadrature,
     Rooms,
     arrange_rooms,
     quadrature_for,
+    round_up,
 )
 
 Array = NDArray[Any]
@@ -69,6 +70,7 @@ def _make_entry(source_digest: int) -> Any:
         counter: Array,
         n_chunks: int,
         psi: Array,
+        columns: Array,
         norms: Array,
         pairs: Array,
         answers: Array,
@@ -90,6 +92,7 @@ def _make_entry(source_digest: int) -> Any:
                 start,
                 stop,
                 psi,
+                columns,
                 norms,
                 pairs,
                 answers,
@@ -144,20 +147,30 @@ def _workspace(size: int, dtype: np.dtype[Any]) -> Array:
     return memory
 
 
-def _scale_dictionary(operators: Array) -> tuple[Array, Array]:
-    """Scale operators to unit norm; lay them and their transposes out with zeros in between."""
+def _scale_dictionary(operators: Array) -> tuple[Array, Array, Array]:
+    """Scale operators to unit norm and lay them out twice, padded with zeros.
+
+    Returns:
+        Eight operators interleaved entry by entry, for sums over operators; every operator
+        column by column, for products with one vector; and the norms, zero for operators
+        that move nothing.
+    """
     m, d, _ = operators.shape
     dtype = operators.dtype
     peaks = np.abs(operators).max(axis=(1, 2), initial=0.0).astype(np.float64)
     alive = peaks > 8 * np.finfo(dtype).tiny
-    safe = np.where(alive, peaks, 1.0)[:, None, None]
-    unit = operators.astype(np.float64) / safe
-    lengths = np.sqrt(np.einsum("mij,mij->m", unit, unit))
-    unit *= (alive / np.where(alive, lengths, 1.0))[:, None, None]
-    psi = np.zeros((2, m + 4, d * d + OPERATOR_PADDING), dtype)
-    psi[0, :m, : d * d] = unit.reshape(m, d * d)
-    psi[1, :m, : d * d] = unit.transpose(0, 2, 1).reshape(m, d * d)
-    return psi.ravel(), np.where(alive, peaks * lengths, 0.0)
+    safe = np.where(alive, peaks, 1.0).astype(dtype)
+    unit = operators / safe[:, None, None]
+    lengths = np.sqrt(np.einsum("mij,mij->m", unit, unit, dtype=np.float64, casting="same_kind"))
+    unit *= np.where(alive, 1 / np.where(alive, lengths, 1.0), 0.0).astype(dtype)[:, None, None]
+    n_blocks = round_up(m, OPERATORS_AT_ONCE) // OPERATORS_AT_ONCE
+    interleaved = np.zeros((n_blocks, d * d, OPERATORS_AT_ONCE), dtype)
+    for block in range(n_blocks):
+        part = unit[block * OPERATORS_AT_ONCE : (block + 1) * OPERATORS_AT_ONCE]
+        interleaved[block, :, : len(part)] = part.reshape(len(part), d * d).T
+    columns = np.zeros((m + 1, d, round_up(d, 4)), dtype)
+    columns[:m, :, :d] = unit.transpose(0, 2, 1)
+    return interleaved.ravel(), columns.ravel(), np.where(alive, peaks * lengths, 0.0)
 
 
 @cache
@@ -237,7 +250,7 @@ def _solve_all(
         _announce_compilation()
     dtype = pairs.dtype
     m, n_pairs = len(operators), len(pairs)
-    psi, norms = _scale_dictionary(operators.astype(dtype, copy=False))
+    psi, columns, norms = _scale_dictionary(operators.astype(dtype, copy=False))
     rule = _rule(dtype)
     lanes = REGISTER_BYTES // dtype.itemsize
     rooms = arrange_rooms(m, d, lanes, rule.many)
@@ -250,10 +263,11 @@ def _solve_all(
             _workspace(rooms.total, dtype),
             rooms,
             np.zeros((STATE_ROWS, lanes)),
-            np.empty(m + 4, np.int64),
+            np.empty(m + OPERATORS_AT_ONCE, np.int64),
             counter,
             n_chunks,
             psi,
+            columns,
             norms,
             pairs,
             answers,

@@ -1,0 +1,95 @@
+"""Operators learned from real digits in seconds: what the inference benchmark runs on."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from transop.data import load_dataset
+from transop.inference import infer_coefficients
+from transop.operators import TransportOperators, data_gradient
+
+N_NEIGHBOURS = 5
+
+
+@dataclass(frozen=True)
+class LearnedProblem:
+    """A dictionary and the points it was learned on."""
+
+    operators: Float[Tensor, "m d d"]
+    points: Float[Tensor, "n d"]
+    neighbours: Int[Tensor, "n k"]
+    sparsity_weight: float
+
+    def draw_pairs(
+        self, n_pairs: int, generator: torch.Generator
+    ) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b d"]]:
+        """Draw points, each with a random one of its neighbours."""
+        first = torch.randint(len(self.points), (n_pairs,), generator=generator)
+        which = torch.randint(N_NEIGHBOURS, (n_pairs,), generator=generator)
+        return self.points[first], self.points[self.neighbours[first, which]]
+
+
+def project_digits(dimension: int) -> Float[Tensor, "n d"]:
+    """Project the 5,000 digits on their first principal components.
+
+    All components share one scale, twice the first one's standard deviation, so that nearly all
+    entries lie within [-1, 1], as the paper asks of latent points.
+    """
+    images = torch.from_numpy(load_dataset("digits").images)
+    pixels = images.reshape(len(images), -1).to(torch.float64)
+    pixels -= pixels.mean(0)
+    variances, directions = torch.linalg.eigh(pixels.T @ pixels / len(pixels))
+    leading = directions[:, -dimension:].flip(1)
+    return (pixels @ leading / (2 * variances[-1].sqrt())).float()
+
+
+def find_neighbours(points: Float[Tensor, "n d"]) -> Int[Tensor, "n k"]:
+    """List the nearest other points of every point."""
+    distances = torch.cdist(points, points)
+    distances.fill_diagonal_(torch.inf)
+    return distances.topk(N_NEIGHBOURS, largest=False).indices
+
+
+def learn_operators(
+    dimension: int,
+    n_operators: int,
+    *,
+    n_steps: int = 400,
+    batch_size: int = 250,
+    sparsity_weight: float = 0.05,
+    operator_decay: float = 1e-4,
+    learning_rate: float = 5e-3,
+    seed: int = 0,
+) -> LearnedProblem:
+    """Alternate coefficient inference and Adam steps on the dictionary, as in training.
+
+    Args:
+        dimension: number of principal components that serve as latent space.
+        n_operators: size of the dictionary, started at unit norm.
+        n_steps: alternations.
+        batch_size: neighbour pairs per alternation.
+        sparsity_weight: zeta of [OBJECTIVE].
+        operator_decay: gamma of the dictionary step.
+        learning_rate: of Adam.
+        seed: for the first operators and the draws of pairs.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    points = project_digits(dimension)
+    module = TransportOperators(n_operators, dimension, generator=generator)
+    problem = LearnedProblem(
+        module.operators.detach().clone(), points, find_neighbours(points), sparsity_weight
+    )
+    operators = problem.operators
+    optimiser = torch.optim.Adam([operators], lr=learning_rate)
+    for _ in range(n_steps):
+        z0, z1 = problem.draw_pairs(batch_size, generator)
+        found = infer_coefficients(
+            operators, z0, z1, sparsity_weight=sparsity_weight, tolerance=1e-4
+        )
+        _, slope = data_gradient(operators, found.coefficients, z0, z1)
+        operators.grad = slope + operator_decay * operators
+        optimiser.step()
+    operators.grad = None
+    return problem
