@@ -8,17 +8,19 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from torch.multiprocessing.spawn import ProcessRaisedException
 
 from transop.artifacts import RunFolder, describe_environment, write_atomically, write_json
 from transop.baselines import BASELINES, Baseline
 from transop.config import Settings, load_settings
 from transop.data import ImageDataset, load_dataset, require_trainable
-from transop.errors import ArtifactError, SettingsError
+from transop.errors import ArtifactError, SettingsError, UserError
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import TransportOperators
@@ -107,11 +109,31 @@ def train(
         with folder.locked():
             _prepare(settings, folder, resume)
             return _work(fabric, settings, folder, dataset, progress)
-    with folder.locked() if int(os.environ.get("RANK", 0)) == 0 else nullcontext():
-        if int(os.environ.get("RANK", 0)) == 0:
+    first = int(os.environ.get("RANK", 0)) == 0  # torchrun starts this function once per device
+    with folder.locked() if first else nullcontext():
+        if first:
             _prepare(settings, folder, resume)
-        fabric.launch(_work, settings, folder, dataset, silent)
+        _work_on_several(fabric, settings, folder, dataset)
         return _saved_model(settings, folder)
+
+
+def _work_on_several(
+    fabric: Any, settings: Settings, folder: RunFolder, dataset: ImageDataset | None
+) -> None:
+    """Run one process per device; a user's mistake in one of them is raised here."""
+    try:
+        fabric.launch(partial(_work_silently, settings=settings, folder=folder, dataset=dataset))
+    except ProcessRaisedException as error:
+        kind, _, message = str(error).strip().splitlines()[-1].partition(": ")
+        if kind.startswith("transop."):
+            raise UserError(message) from None
+        raise
+
+
+def _work_silently(
+    fabric: Any, *, settings: Settings, folder: RunFolder, dataset: ImageDataset | None
+) -> None:
+    _work(fabric, settings, folder, dataset, silent)
 
 
 def _work(
