@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 # Fewer images than this leave no neighbours to pair and nothing to hold out.
 FEWEST_IMAGES = 10
 _CHUNK = 2048
-_LOOKED_AT = 100_000  # evenly spaced, so that millions of images do not delay every start
+_LOOKED_AT = 10_000  # evenly spaced, so that millions of images do not delay every start
 
 
 def with_findings(dataset: ImageDataset) -> ImageDataset:
