@@ -48,6 +48,9 @@ class AutoencoderSettings(Section):
     batch_size: int = Field(128, ge=2)
     learning_rate: float = Field(2e-3, gt=0)
     schedule: Literal["constant", "one-cycle", "cosine"] = "one-cycle"
+    weights: str | None = Field(
+        None, description="a run whose trained autoencoder is taken over instead of training one"
+    )
 
 
 class PairSettings(Section):
@@ -148,6 +151,14 @@ class BetaVAESettings(Section):
     """The beta-VAE baseline."""
 
     beta: float = Field(5.0, ge=0)
+    warm_up: float = Field(0.5, ge=0, le=1, description="share of the steps on which beta grows")
+
+
+class DenseSettings(Section):
+    """The ablation whose coefficients come from a network instead of sparse inference."""
+
+    hidden: int = Field(256, ge=1, description="units of each of the two hidden layers")
+    coefficient_penalty: float = Field(1e-3, ge=0, description="weight of the squared penalty")
 
 
 class RuntimeSettings(Section):
@@ -164,7 +175,7 @@ class Settings(Section):
     """Everything a run needs to know."""
 
     recipe: str = "custom"
-    method: Literal["mae", "ae", "cae", "beta-vae"] = "mae"
+    method: Literal["mae", "ae", "cae", "beta-vae", "dense"] = "mae"
     data: DataSettings = DataSettings()
     autoencoder: AutoencoderSettings = AutoencoderSettings()
     pairs: PairSettings = PairSettings()
@@ -174,6 +185,7 @@ class Settings(Section):
     coefficient_encoder: CoefficientEncoderSettings = CoefficientEncoderSettings()
     contractive: ContractiveSettings = ContractiveSettings()
     beta_vae: BetaVAESettings = BetaVAESettings()
+    dense: DenseSettings = DenseSettings()
     runtime: RuntimeSettings = RuntimeSettings()
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ BASELINES: dict[str, type[Baseline]] = {
     "ae": LinearAutoencoder,
     "cae": ContractiveAutoencoder,
     "beta-vae": BetaVAE,
+    "dense": DenseAutoencoder,
 }
 
 __all__ = [

@@ -86,17 +86,32 @@ class BetaVAENetwork(nn.Module):
 class BetaVAE(Baseline):
     """A variational autoencoder whose divergence weighs ``beta`` times as much.
 
+    Differs from its paper: beta grows from zero to its value on the first steps of training.
+    With the whole weight from the start, short runs give up their latents before the decoder has
+    learned to use them, and never come back.
+
     Traversals move one latent by units of the prior's standard deviation, the latents that carry
     most information first.
     """
 
     method = "beta-vae"
+    steps: Tensor
+
+    def __init__(self, network: nn.Module, **facts: Any) -> None:
+        super().__init__(network, **facts)
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def weight(self) -> float:
+        """Give the weight of the divergence at this step of training."""
+        share = (int(self.steps) + 1) / max(1, self.numbers["warm_up_steps"])
+        weight: float = self.numbers["beta"] * min(1.0, share)
+        return weight
 
     @classmethod
     def build(cls, numbers: dict[str, Any], **architecture: Any) -> Self:
-        """Build from ``beta``; the network is that of Higgins et al. whatever name is given."""
-        if set(numbers) != {"beta"}:
-            raise UserError(f"a beta-VAE needs the number beta, got {set(numbers)}")
+        """Build from ``beta`` and ``warm_up_steps``; the network is that of Higgins et al."""
+        if set(numbers) != {"beta", "warm_up_steps"}:
+            raise UserError(f"a beta-VAE needs beta and warm_up_steps, got {sorted(numbers)}")
         size = architecture["image_size"]
         if size < 16:
             raise UserError(f"image_size = {size}: the beta-VAE takes images of 16 pixels or more")
@@ -120,7 +135,9 @@ class BetaVAE(Baseline):
         else:
             misfit = (logits.sigmoid() - images).square() / 2
         divergence = (mean.square() + log_variance.exp() - 1 - log_variance) / 2
-        total = misfit.flatten(1).sum(1) + self.numbers["beta"] * divergence.sum(1)
+        total = misfit.flatten(1).sum(1) + self.weight() * divergence.sum(1)
+        if self.training:
+            self.steps += 1
         loss: Tensor = total.mean() / images[0].numel()
         return loss
 

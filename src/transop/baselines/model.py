@@ -62,11 +62,13 @@ class Baseline(nn.Module, ABC):
             **architecture: ``name, image_size, channels, latent_dimension, width``.
         """
 
-    @abstractmethod
     def forward(
         self, images: Float[Tensor, "b c h w"], generator: torch.Generator
     ) -> Float[Tensor, ""]:
-        """Measure the loss that training minimises."""
+        """Measure the loss that training minimises; here the mean squared error of pixels."""
+        del generator
+        loss: Tensor = (self.network(images) - images).square().mean()
+        return loss
 
     def directions(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d d"]:
         """Name the latent steps a traversal takes at each image, most important first.

@@ -43,7 +43,7 @@ def train(
     device: DeviceOption = None,
     devices: Annotated[int | None, typer.Option(help="Train on so many devices at once.")] = None,
     method: Annotated[
-        str | None, typer.Option(help="mae (operators), or a baseline: ae, cae, beta-vae.")
+        str | None, typer.Option(help="mae (operators), or a baseline: ae, cae, beta-vae, dense.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     force: ForceOption = False,

@@ -1,6 +1,6 @@
 """One readable loop per phase, one checkpoint mechanism, one set of diagnostics."""
 
-from transop.training.fit import fit, train
+from transop.training.fit import fit, load_run_data, train
 from transop.training.loop import TrainingFailure
 
-__all__ = ["TrainingFailure", "fit", "train"]
+__all__ = ["TrainingFailure", "fit", "load_run_data", "train"]

@@ -10,7 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transop.data import ImageDataset
-from transop.networks import prefer_channels_last
+from transop.errors import ArtifactError
+from transop.networks import Autoencoder, prefer_channels_last
+from transop.pretrained import read_pretrained
 from transop.training.batches import BatchOrder
 from transop.training.loop import Loop, steps_in
 from transop.training.schedule import set_learning_rate
@@ -94,6 +96,25 @@ def train_autoencoder(
         wrapped_optimiser.step()
         loop.record(loss=value.item())
     network.eval()
+
+
+def obtain_autoencoder(session: Session, network: Autoencoder, dataset: ImageDataset) -> None:
+    """Train an autoencoder, or take over the one of the run that the settings name."""
+    source = session.settings.autoencoder.weights
+    if source is None:
+        train_autoencoder(session, network, dataset)
+        return
+    _, weights, origin = read_pretrained(source)
+    for prefix in ("autoencoder.", "network."):  # what our model and the baselines call it
+        if own := {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}:
+            break
+    try:
+        network.load_state_dict(own)
+    except RuntimeError as error:
+        detail = str(error).splitlines()[-1].strip()
+        raise ArtifactError(
+            f"autoencoder.weights: the network in '{origin}' is another one: {detail}"
+        ) from None
 
 
 def load_images(

@@ -10,15 +10,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.baselines import BASELINES, Baseline
+from transop.baselines import BASELINES, Baseline, BetaVAE
 from transop.config import Settings
 from transop.data import ImageDataset
 from transop.evaluation import reconstruction_error
-from transop.training.autoencoder import train_autoencoder
+from transop.training.autoencoder import obtain_autoencoder, train_autoencoder
+from transop.training.dense import dense_fine_tuning_phase, dense_operator_phase
+from transop.training.loop import steps_in
 from transop.training.measures import held_out_rows
 from transop.training.session import Session
 
 _CHUNK = 500
+
+Phase = Callable[[Session, Any, ImageDataset], dict[str, Any]]
 
 
 def first_or_saved_baseline(session: Session, dataset: ImageDataset) -> Baseline:
@@ -40,20 +44,38 @@ def first_or_saved_baseline(session: Session, dataset: ImageDataset) -> Baseline
     return model.to(session.device)
 
 
-def autoencoder_phase(session: Session, model: Baseline, dataset: ImageDataset) -> dict[str, Any]:
+def _own_phase(session: Session, model: Baseline, dataset: ImageDataset) -> dict[str, Any]:
     """Minimise the baseline's own loss on the training images.
 
     Returns:
         The held-out squared error per pixel.
     """
+    if isinstance(model, BetaVAE):
+        settings, n_images = session.settings.autoencoder, len(dataset.splits["train"])
+        n_steps = steps_in(settings.epochs, n_images, min(settings.batch_size, n_images))[1]
+        model.numbers["warm_up_steps"] = round(session.settings.beta_vae.warm_up * n_steps)
     train_autoencoder(session, model, dataset, loss=_own_loss)
     model.measure_latents(_latents(model, dataset))
     return {"test_mse": reconstruction_error(model, dataset, held_out_rows(dataset))}
 
 
-# Which phases a baseline goes through; ours are in ``fit``.
-BASELINE_PHASES: dict[str, Callable[[Session, Any, ImageDataset], dict[str, Any]]] = {
-    "autoencoder": autoencoder_phase
+def _plain_phase(session: Session, model: Baseline, dataset: ImageDataset) -> dict[str, Any]:
+    """Train the autoencoder alone, on reconstruction, or take over another run's."""
+    obtain_autoencoder(session, model.network, dataset)
+    model.measure_latents(_latents(model, dataset))
+    return {"test_mse": reconstruction_error(model, dataset, held_out_rows(dataset))}
+
+
+# Which phases each baseline goes through; ours are in ``fit``.
+BASELINE_PHASES: dict[str, dict[str, Phase]] = {
+    "ae": {"autoencoder": _plain_phase},
+    "cae": {"autoencoder": _own_phase},
+    "beta-vae": {"autoencoder": _own_phase},
+    "dense": {
+        "autoencoder": _plain_phase,
+        "operators": dense_operator_phase,
+        "fine_tuning": dense_fine_tuning_phase,
+    },
 }
 
 
@@ -62,7 +84,14 @@ def _numbers(settings: Settings) -> dict[str, Any]:
     return {
         "ae": {},
         "cae": settings.contractive.model_dump(),
-        "beta-vae": settings.beta_vae.model_dump(),
+        "beta-vae": {"beta": settings.beta_vae.beta, "warm_up_steps": 0},
+        "dense": {
+            **settings.dense.model_dump(),
+            "n_operators": settings.operators.n_operators,
+            "latent_scale": 1.0,
+            "operator_decay": settings.operators.operator_decay,
+            "reconstruction_weight": settings.fine_tuning.reconstruction_weight,
+        },
     }[settings.method]
 
 

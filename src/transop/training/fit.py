@@ -24,9 +24,8 @@ from transop.errors import ArtifactError, SettingsError, UserError
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import TransportOperators
-from transop.pairs import PairSource, build_pairs
 from transop.progress import Progress, silent
-from transop.training.autoencoder import train_autoencoder
+from transop.training.autoencoder import obtain_autoencoder
 from transop.training.baselines import BASELINE_PHASES, first_or_saved_baseline
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
@@ -34,6 +33,7 @@ from transop.training.fine_tuning import fine_tune
 from transop.training.latents import encode_split
 from transop.training.measures import measure_reconstruction
 from transop.training.operators import train_operators
+from transop.training.pairing import make_pairs
 from transop.training.session import Session, make_fabric
 
 logger = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ def _work(
     session.recall_findings()
     try:
         with session.catching_interrupts():
-            images = _load(settings, dataset, progress)
+            images = load_run_data(settings, dataset=dataset, progress=progress)
             return _run_phases(session, images)
     finally:
         session.close()
@@ -164,7 +164,8 @@ def _saved_model(settings: Settings, folder: RunFolder) -> ManifoldAutoencoder |
 def _run_phases(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder | Baseline:
     model: ManifoldAutoencoder | Baseline
     if session.settings.method in BASELINES:
-        model, phases = first_or_saved_baseline(session, dataset), BASELINE_PHASES
+        model = first_or_saved_baseline(session, dataset)
+        phases = BASELINE_PHASES[session.settings.method]
     else:
         model = _first_or_saved_model(session, dataset)
         phases = wanted_phases(session.settings, dataset)
@@ -192,6 +193,8 @@ def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]
     """Leave out the phases that have nothing to do or nothing to learn from."""
     epochs = {name: getattr(settings, name).epochs for name in PHASES}
     wanted = {name: phase for name, phase in PHASES.items() if epochs[name] > 0}
+    if settings.autoencoder.weights is not None:
+        wanted["autoencoder"] = PHASES["autoencoder"]
     if settings.classifier.weights is not None:
         wanted["classifier"] = PHASES["classifier"]
     elif dataset.labels is None and "classifier" in wanted:
@@ -209,14 +212,14 @@ def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]
 def _autoencoder_phase(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
-    train_autoencoder(session, model.autoencoder, dataset)
+    obtain_autoencoder(session, model.autoencoder, dataset)
     return dict(measure_reconstruction(model, dataset))
 
 
 def _operator_phase(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
-    pairs = make_pairs(session, model, dataset)
+    pairs = make_pairs(session, model.autoencoder, dataset)
     latents = encode_split(model.autoencoder, dataset, progress=session.progress)
     numbers = train_operators(session, model, latents, pairs)
     if dataset.labels is not None:
@@ -227,27 +230,8 @@ def _operator_phase(
 def _fine_tuning_phase(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
-    numbers = fine_tune(session, model, dataset, make_pairs(session, model, dataset))
+    numbers = fine_tune(session, model, dataset, make_pairs(session, model.autoencoder, dataset))
     return {**numbers, **measure_reconstruction(model, dataset)}
-
-
-def make_pairs(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset) -> PairSource:
-    """Pair the training images as the settings ask."""
-    wanted, latents = session.settings.pairs, None
-    if wanted.strategy == "latent":
-        latents = encode_split(model.autoencoder, dataset, progress=session.progress).cpu()
-    perceptual = wanted.strategy.startswith("perceptual")
-    return build_pairs(
-        dataset,
-        wanted.strategy,
-        n_neighbours=wanted.n_neighbours,
-        features=wanted.backbone if perceptual else None,
-        weights=wanted.weights if perceptual else None,
-        latents=latents,
-        given=wanted.given if wanted.strategy == "given" else None,
-        device=session.device,
-        progress=session.progress,
-    )
 
 
 PHASES: dict[str, Phase] = {
@@ -289,7 +273,16 @@ def _first_or_saved_model(session: Session, dataset: ImageDataset) -> ManifoldAu
     return model.to(session.device)
 
 
-def _load(settings: Settings, dataset: ImageDataset | None, progress: Progress) -> ImageDataset:
+def load_run_data(
+    settings: Settings, *, dataset: ImageDataset | None = None, progress: Progress = silent
+) -> ImageDataset:
+    """Load the images a run is trained on, as its settings describe them.
+
+    Args:
+        settings: of the run.
+        dataset: takes the place of ``data.source``; size, channels and limit still apply.
+        progress: announces long work.
+    """
     wanted = settings.data
     images = load_dataset(
         wanted.source if dataset is None else dataset,

@@ -53,7 +53,7 @@ class Loop:
         steps_per_epoch: int,
         items_per_step: int = 1,
         items: str = "images",
-        report_every: int = 50,
+        report_every: int | None = None,
         snapshot_every: int = 100,
         explain: Callable[[], str] | None = None,
     ) -> None:
@@ -69,7 +69,8 @@ class Loop:
             steps_per_epoch: to say which epoch it is.
             items_per_step: how many items a step works on, for the rate shown.
             items: what they are called.
-            report_every: steps between two lines of metrics.
+            report_every: steps between two lines of metrics; if not given 50, or fewer in a
+                phase so short that it would have less than forty.
             snapshot_every: steps between two states a rollback may return to.
             explain: gives the advice shown when three rollbacks did not help.
         """
@@ -78,7 +79,8 @@ class Loop:
         self._modules, self._optimisers = dict(modules), dict(optimisers)
         self._generators = dict(generators or {})
         self._items, self._items_per_step = items, items_per_step
-        self._report_every, self._snapshot_every = report_every, snapshot_every
+        self._report_every = report_every or min(50, max(1, n_steps // 40))
+        self._snapshot_every = snapshot_every
         self._explain = explain
         self.step, self.step_factor = 0, 1.0
         self.memory: dict[str, Any] = {}

@@ -11,10 +11,20 @@ from transop.baselines.contractive import encoder_jacobian, squared_jacobian
 from transop.errors import ArtifactError, UserError
 
 SHAPE = {"name": "mnist", "image_size": 16, "channels": 1, "latent_dimension": 3, "width": 4}
+DENSE = {
+    "n_operators": 2,
+    "hidden": 8,
+    "latent_scale": 4.0,
+    "coefficient_penalty": 1e-3,
+    "operator_decay": 1e-4,
+    "reconstruction_weight": 0.75,
+}
+STRAIGHT = ["ae", "cae", "beta-vae"]
 NUMBERS = {
     "ae": {},
     "cae": {"penalty_weight": 1.0, "estimator": "exact"},
-    "beta-vae": {"beta": 5.0},
+    "beta-vae": {"beta": 5.0, "warm_up_steps": 0},
+    "dense": DENSE,
 }
 
 
@@ -32,7 +42,7 @@ def images():
     return torch.rand(6, 1, 16, 16, generator=generator())
 
 
-@pytest.mark.parametrize("method", BASELINES)
+@pytest.mark.parametrize("method", STRAIGHT)
 def test_paths_are_straight_and_pass_through_both_ends(method, images):
     model = build(method)
     z = model.encode(images)
@@ -46,7 +56,7 @@ def test_paths_are_straight_and_pass_through_both_ends(method, images):
     assert frames.max() <= 1
 
 
-@pytest.mark.parametrize("method", BASELINES)
+@pytest.mark.parametrize("method", STRAIGHT)
 def test_a_traversal_starts_at_the_image_and_moves_along_one_direction(method, images):
     model = build(method)
     model.measure_latents(model.encode(torch.rand(50, 1, 16, 16, generator=generator(1))))
@@ -154,7 +164,9 @@ def test_tangents_of_a_linear_encoder_are_its_left_singular_vectors(images):
 
 def test_the_vae_loss_is_likelihood_plus_beta_divergences(images):
     images = images.double()
-    light, heavy = (BetaVAE.build({"beta": b}, **SHAPE).double() for b in (0.0, 4.0))
+    light, heavy = (
+        BetaVAE.build({"beta": b, "warm_up_steps": 0}, **SHAPE).double() for b in (0.0, 4.0)
+    )
     heavy.load_state_dict(light.state_dict())
     mean, log_variance = light.network.posterior(images)
     divergence = (mean**2 + log_variance.exp() - 1 - log_variance).sum(1).mean() / 2
@@ -163,7 +175,7 @@ def test_the_vae_loss_is_likelihood_plus_beta_divergences(images):
 
 
 def test_a_vae_that_says_one_half_everywhere_pays_one_bit_per_pixel(images):
-    model = BetaVAE.build({"beta": 0.0}, **SHAPE)
+    model = BetaVAE.build({"beta": 0.0, "warm_up_steps": 0}, **SHAPE)
     nn.init.zeros_(model.network.decoder[-1].weight)
     nn.init.zeros_(model.network.decoder[-1].bias)
     assert model(images, generator()).item() == pytest.approx(math.log(2), rel=1e-6)
@@ -171,17 +183,32 @@ def test_a_vae_that_says_one_half_everywhere_pays_one_bit_per_pixel(images):
 
 @pytest.mark.parametrize("size", [16, 28, 33, 64])
 def test_the_vae_takes_any_size_from_16_pixels_on(size):
-    model = BetaVAE.build({"beta": 1.0}, **{**SHAPE, "image_size": size, "channels": 3})
+    model = BetaVAE.build(
+        {"beta": 1.0, "warm_up_steps": 0}, **{**SHAPE, "image_size": size, "channels": 3}
+    )
     images = torch.rand(2, 3, size, size)
     assert model.decode(model.encode(images)).shape == images.shape
     assert model(images, generator()).isfinite()
 
 
 def test_at_64_pixels_the_vae_is_the_published_network():
-    network = BetaVAE.build({"beta": 1.0}, **{**SHAPE, "image_size": 64}).network
+    network = BetaVAE.build(
+        {"beta": 1.0, "warm_up_steps": 0}, **{**SHAPE, "image_size": 64}
+    ).network
     shapes = [tuple(p.shape) for p in network.encoder.parameters() if p.ndim > 1]
     assert [s[0] for s in shapes] == [32, 32, 64, 64, 256, 6]
     assert shapes[4] == (256, 64 * 4 * 4)
+
+
+def test_beta_grows_while_the_model_warms_up(images):
+    model = BetaVAE.build({"beta": 4.0, "warm_up_steps": 4}, **SHAPE).train()
+    weights = []
+    for _ in range(6):
+        weights.append(model.weight())
+        model(images, generator())
+    assert weights == [1.0, 2.0, 3.0, 4.0, 4.0, 4.0]
+    model.eval()(images, generator())
+    assert model.steps.item() == 6
 
 
 def test_wrong_numbers_are_refused():
@@ -193,14 +220,7 @@ def test_wrong_numbers_are_refused():
 
 def test_the_dense_model_learns_a_planted_rotation():
     torch.manual_seed(0)
-    numbers = {
-        "n_operators": 1,
-        "hidden": 32,
-        "latent_scale": 2.0,
-        "coefficient_penalty": 1e-3,
-        "operator_decay": 0.0,
-        "reconstruction_weight": 0.75,
-    }
+    numbers = {**DENSE, "n_operators": 1, "hidden": 32, "operator_decay": 0.0}
     model = DenseAutoencoder.build(numbers, **{**SHAPE, "latent_dimension": 2})
     optimiser = torch.optim.Adam(model.parameters(), 1e-2)
     for _ in range(400):
@@ -222,15 +242,7 @@ def test_the_dense_model_learns_a_planted_rotation():
 
 
 def test_the_dense_model_works_in_scaled_units(images):
-    numbers = {
-        "n_operators": 2,
-        "hidden": 8,
-        "latent_scale": 4.0,
-        "coefficient_penalty": 1e-3,
-        "operator_decay": 1e-4,
-        "reconstruction_weight": 0.75,
-    }
-    model = DenseAutoencoder.build(numbers, **SHAPE)
+    model = DenseAutoencoder.build(DENSE, **SHAPE)
     torch.testing.assert_close(4 * model.encode(images), model.network.encode(images).detach())
     torch.testing.assert_close(model.decode(model.encode(images)), model.network(images).detach())
     assert model(images, generator()).isfinite()

@@ -8,7 +8,7 @@ from transop.artifacts import RunFolder, read_json
 from transop.baselines import BASELINES
 from transop.config import load_settings
 from transop.data import DatasetMeta, ImageDataset
-from transop.errors import SettingsError
+from transop.errors import ArtifactError, SettingsError
 from transop.training.fit import fit, train
 
 SMALL = [
@@ -16,9 +16,20 @@ SMALL = [
     "autoencoder.latent_dimension=3",
     "autoencoder.batch_size=16",
     "autoencoder.epochs=4",
+    "operators.epochs=2",
+    "operators.batch_size=16",
+    "operators.n_operators=2",
+    "fine_tuning.epochs=1",
+    "fine_tuning.batch_size=16",
+    "pairs.strategy=pixel",
     "runtime.device=cpu",
     "runtime.checkpoint_seconds=0",
 ]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("TRANSOP_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture
@@ -79,6 +90,19 @@ def test_a_heavier_penalty_flattens_the_encoder(spots, tmp_path):
         shifted = (images + 0.01 * torch.randn(images.shape)).clamp(0, 1)
         slopes[weight] = (model.encode(shifted) - model.encode(images)).norm().item()
     assert slopes[10.0] < 0.7 * slopes[0.0]
+
+
+def test_an_autoencoder_can_be_taken_over_from_another_run(spots, tmp_path):
+    plain = train(
+        load_settings("demo", [*SMALL, "method=ae"]), RunFolder(tmp_path / "a"), dataset=spots
+    )
+    taken = [f"autoencoder.weights='{tmp_path / 'a'}'", "method=dense", "fine_tuning.epochs=0"]
+    dense = train(load_settings("demo", [*SMALL, *taken]), RunFolder(tmp_path / "b"), dataset=spots)
+    for name, value in plain.network.state_dict().items():
+        assert torch.equal(dense.network.state_dict()[name], value), name
+    wider = [*SMALL, "autoencoder.width=5", f"autoencoder.weights='{tmp_path / 'a'}'", "method=ae"]
+    with pytest.raises(ArtifactError, match=r"autoencoder\.weights: the network in .* is another"):
+        train(load_settings("demo", wider), RunFolder(tmp_path / "c"), dataset=spots)
 
 
 def test_fit_points_to_the_command_that_trains_baselines(spots):
