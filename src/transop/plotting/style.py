@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -10,20 +10,27 @@ from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 from transop.artifacts import write_atomically
 
 # Told apart by readers with colour-blindness (Okabe and Ito's set, strongest contrast first).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 INK = "#222222"
+MUTED = "#6b6b6b"
+FAINT = "#d9d9d9"
+ACCENT = COLOURS[1]
+SCALE_MAP = "viridis"  # even steps of lightness: reads the same in grey and to the colour-blind
 
 LOOK: dict[Any, Any] = {
     "axes.edgecolor": INK,
+    "axes.grid": False,
     "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
     "axes.prop_cycle": mpl.cycler(color=COLOURS),  # type: ignore[attr-defined]
     "axes.spines.right": False,
     "axes.spines.top": False,
+    "axes.titlelocation": "left",
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
     "font.family": "sans-serif",
@@ -36,6 +43,8 @@ LOOK: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: searchable, and smaller files
     "svg.hashsalt": "transop",  # the same figure gives the same file
     "text.color": INK,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
     "xtick.color": INK,
     "ytick.color": INK,
 }
@@ -51,6 +60,18 @@ def look() -> Iterator[None]:
 def new_figure(width: float, height: float) -> Figure:
     """Make an empty figure of a size in inches, outside of pyplot, so nothing keeps it alive."""
     return Figure(figsize=(width, height), layout="constrained", facecolor="white")
+
+
+def split_rows(figure: Figure | SubFigure, heights: Sequence[float]) -> list[SubFigure]:
+    """Split a figure into parts one below the other, with the given ratios of height."""
+    parts: Any = figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)
+    return list(parts.flat)
+
+
+def split_columns(figure: Figure | SubFigure, widths: Sequence[float]) -> list[SubFigure]:
+    """Split a figure into parts beside each other, with the given ratios of width."""
+    parts: Any = figure.subfigures(1, len(widths), squeeze=False, width_ratios=widths)
+    return list(parts.flat)
 
 
 def render_figure(figure: Figure, kind: Literal["png", "svg"]) -> bytes:

@@ -1,0 +1,196 @@
+"""Lines: accuracies along paths, training curves, latent dimensions along a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from transop.plotting.style import COLOURS, FAINT, INK, MUTED, look, new_figure
+
+_FEW_POINTS = 14  # so short a line shows the points it consists of
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve, with an interval around it if there is one.
+
+    Attributes:
+        label: what it is called, beside its end or in the legend.
+        x: positions.
+        y: values.
+        half_width: half the interval at each position, or None.
+        colour: of line and label.
+        style: a matplotlib line style.
+        width: of the line.
+    """
+
+    label: str
+    x: Float[np.ndarray, " n"]
+    y: Float[np.ndarray, " n"]
+    half_width: Float[np.ndarray, " n"] | None = None
+    colour: str = COLOURS[0]
+    style: str = "-"
+    width: float = 1.8
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Axes with lines: what ``line_panels`` arranges on a page.
+
+    Attributes:
+        lines: what is drawn.
+        title: above the panel.
+        x_label: below.
+        y_label: at the left.
+        log: draw y on a logarithmic scale.
+        labels: how lines are named: beside their ends, in a legend, or not at all.
+        marks: x positions of thin vertical lines, e.g. where extrapolation begins.
+        zero: draw a line at y = 0.
+        limits: of y; None leaves them to matplotlib.
+        note: a sentence in the lower left corner.
+    """
+
+    lines: Sequence[Line]
+    title: str = ""
+    x_label: str = ""
+    y_label: str = ""
+    log: bool = False
+    labels: Literal["ends", "legend", "none"] = "legend"
+    marks: Sequence[float] = field(default_factory=tuple)
+    zero: bool = False
+    limits: tuple[float, float] | None = None
+    note: str = ""
+
+
+def line_panels(
+    panels: Sequence[Panel],
+    *,
+    columns: int = 2,
+    title: str = "",
+    panel_inches: tuple[float, float] = (4.2, 2.9),
+    share: bool = False,
+) -> Figure:
+    """Arrange panels of lines in rows on a page.
+
+    Args:
+        panels: what to draw, row by row.
+        columns: panels per row.
+        title: a line above everything.
+        panel_inches: width and height of a panel.
+        share: give all panels the same axes.
+    """
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
+    with look():
+        width, height = panel_inches
+        figure = new_figure(columns * width, rows * height + 0.3 * bool(title))
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            draw_panel(axes, panel)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_axis_off()
+    return figure
+
+
+def draw_panel(axes: Axes, panel: Panel) -> None:
+    """Draw a panel into existing axes."""
+    for line in panel.lines:
+        few = len(line.x) <= _FEW_POINTS
+        axes.plot(
+            line.x,
+            line.y,
+            line.style,
+            color=line.colour,
+            linewidth=line.width,
+            marker="o" if few else None,
+            markersize=3.5,
+        )
+        if line.half_width is not None:
+            low, high = line.y - line.half_width, line.y + line.half_width
+            axes.fill_between(line.x, low, high, color=line.colour, alpha=0.16, linewidth=0)
+    if panel.log:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    if panel.limits is not None:
+        axes.set_ylim(*panel.limits)
+    for mark in panel.marks:
+        axes.axvline(mark, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)), zorder=0)
+    if panel.zero:
+        axes.axhline(0, color=MUTED, linewidth=0.8, zorder=0)
+    axes.set_title(panel.title, fontsize=9)
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    axes.tick_params(labelsize=8)
+    axes.grid(axis="y")
+    axes.set_axisbelow(True)
+    _name_lines(axes, panel)
+    if panel.note:
+        axes.text(0.02, 0.03, panel.note, transform=axes.transAxes, fontsize=7.5, color=MUTED)
+
+
+def _name_lines(axes: Axes, panel: Panel) -> None:
+    if panel.labels == "ends":
+        label_ends(axes, panel.lines)
+    elif panel.labels == "legend" and len(panel.lines) > 1:
+        handles = [
+            axes.plot([], [], line.style, color=line.colour, label=line.label)[0]
+            for line in panel.lines
+            if line.label
+        ]
+        axes.legend(handles=handles, fontsize=7.5, handlelength=1.6)
+
+
+def label_ends(axes: Axes, lines: Sequence[Line]) -> None:
+    """Write each line's name beside its last point, moved apart where they would collide."""
+    low, high = axes.get_ylim()
+    figure: Any = axes.figure
+    inches = axes.get_position().height * figure.get_size_inches()[1]
+    apart = 0.15 * (high - low) / max(inches, 1e-6)  # a line of small print
+    wanted = np.array([float(line.y[-1]) for line in lines])
+    for line, y in zip(lines, spread_apart(wanted, apart), strict=True):
+        axes.annotate(
+            line.label,
+            (line.x[-1], y),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=line.colour,
+            fontsize=8,
+            va="center",
+            annotation_clip=False,
+        )
+
+
+def spread_apart(wanted: Float[np.ndarray, " n"], apart: float) -> Float[np.ndarray, " n"]:
+    """Move positions as little as needed so that no two are closer than ``apart``."""
+    order = np.argsort(wanted)
+    placed = wanted[order].astype(float)
+    for _ in range(100):
+        missing = apart - np.diff(placed)
+        if not (missing > 1e-9).any():
+            break
+        push = np.where(missing > 0, missing / 2, 0.0)
+        placed[:-1] -= push
+        placed[1:] += push
+    result = np.empty_like(placed)
+    result[order] = placed
+    return result
+
+
+def latent_curves(
+    axes: Axes, x: Float[np.ndarray, " t"], values: Float[np.ndarray, "t d"], *, title: str = ""
+) -> None:
+    """Draw every latent dimension along a path as a thin line of its own."""
+    palette = [COLOURS[k % len(COLOURS)] for k in range(values.shape[1])]
+    for k, colour in enumerate(palette):
+        axes.plot(x, values[:, k], color=colour, linewidth=0.9, alpha=0.9)
+    axes.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
+    axes.set_title(title, fontsize=8, color=INK)
+    axes.tick_params(labelsize=6.5, length=2)
