@@ -1,0 +1,59 @@
+"""One file per figure or table of the paper: compute, numbers on disk, draw."""
+
+from transop.paper import (
+    all_operators,
+    augmentations,
+    closed_paths,
+    embedding,
+    extrapolation,
+    magnitudes,
+    operator_difference,
+    operator_paths,
+    pair_eigenvalues,
+    pair_neighbours,
+    pair_paths,
+    path_strips,
+    scale_map,
+    sparse_dense,
+    training_curves,
+)
+from transop.paper.companions import COMPANIONS, load_companion, open_material
+from transop.paper.figure import PaperFigure
+from transop.paper.make import make_figure, redraw_figure, unmet_needs
+from transop.paper.material import Material, Scale
+from transop.paper.numbers import Numbers
+from transop.paper.quick import train_quick_run
+
+# In the order of the paper; the report shows them in this order too.
+FIGURES: dict[str, PaperFigure] = {
+    "operator-paths": operator_paths.FIGURE,
+    "path-strips": path_strips.FIGURE,
+    "extrapolation": extrapolation.FIGURE,
+    "embedding": embedding.FIGURE,
+    "scale-map": scale_map.FIGURE,
+    "augmentations": augmentations.FIGURE,
+    "sparse-dense": sparse_dense.FIGURE,
+    "pair-neighbours": pair_neighbours.FIGURE,
+    "pair-eigenvalues": pair_eigenvalues.FIGURE,
+    "pair-paths": pair_paths.FIGURE,
+    "magnitudes": magnitudes.FIGURE,
+    "all-operators": all_operators.FIGURE,
+    "closed-paths": closed_paths.FIGURE,
+    "training-curves": training_curves.FIGURE,
+    "operator-difference": operator_difference.FIGURE,
+}
+
+__all__ = [
+    "COMPANIONS",
+    "FIGURES",
+    "Material",
+    "Numbers",
+    "PaperFigure",
+    "Scale",
+    "load_companion",
+    "make_figure",
+    "open_material",
+    "redraw_figure",
+    "train_quick_run",
+    "unmet_needs",
+]

@@ -1,0 +1,45 @@
+"""From a figure's description to its files: numbers first, then a picture of what is on disk."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+from transop.paper.figure import PaperFigure
+from transop.paper.material import Material
+from transop.paper.numbers import Numbers
+from transop.plotting import save_figure
+
+logger = logging.getLogger(__name__)
+
+
+def make_figure(name: str, figure: PaperFigure, material: Material, folder: Path) -> list[Path]:
+    """Compute a figure's numbers, write them, and draw what was written.
+
+    Args:
+        name: of the files.
+        figure: what to make.
+        material: what to compute from.
+        folder: where the files go.
+
+    Returns:
+        ``name.npz``, ``name.json``, ``name.png`` and ``name.svg``.
+    """
+    start = time.monotonic()
+    numbers = figure.compute(material)
+    written = numbers.save(folder / name)
+    written += redraw_figure(name, figure, folder)
+    logger.info("%s: %.1f s", name, time.monotonic() - start)
+    return written
+
+
+def redraw_figure(name: str, figure: PaperFigure, folder: Path) -> list[Path]:
+    """Draw a figure again from the numbers on disk."""
+    stem = folder / name
+    return save_figure(figure.draw(Numbers.load(stem)), stem)
+
+
+def unmet_needs(figure: PaperFigure, material: Material) -> list[str]:
+    """List the training phases a figure needs that the run has not been through."""
+    return [phase for phase in figure.needs if phase not in material.model.phases]

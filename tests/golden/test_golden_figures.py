@@ -1,0 +1,142 @@
+"""Each figure's numbers on the toy world against stored ones, and a picture of every figure.
+
+After a wanted change: TRANSOP_UPDATE_GOLDEN=1 pytest tests/golden, then read the difference.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from transop.pairs import build_pairs
+from transop.paper import FIGURES, Numbers, make_figure, pair_neighbours, sparse_dense
+
+STORED = Path(__file__).parent / "numbers"
+LOOSE = {"embedding": 2e-2}  # an eigensolver far from machine precision
+
+
+@pytest.fixture(scope="module")
+def toy_pairs(material, tmp_path_factory):
+    """Pairs by strategy, with the second half of each image standing in for network features."""
+    cache = tmp_path_factory.mktemp("cache")
+    dataset = material.dataset
+    flat = dataset.images.reshape(len(dataset), -1).astype(np.float32)
+
+    def pairs(strategy):
+        return build_pairs(
+            dataset,
+            strategy,
+            features=flat[:, 128:] if strategy == "perceptual" else None,
+            latents=flat[:, :40] if strategy == "latent" else None,
+            cache_dir=cache,
+        )
+
+    return pairs
+
+
+@pytest.fixture(scope="module")
+def compute(material, toy_pairs):
+    """Compute a figure; toy pairs stand in where a pretrained network would pair images."""
+    special = {
+        "pair-neighbours": lambda: pair_neighbours.neighbours_under(material, toy_pairs),
+        "sparse-dense": lambda: sparse_dense.compare(
+            material, toy_pairs("perceptual"), material.companion("dense")
+        ),
+    }
+    known = {}
+
+    def numbers(name):
+        if name not in known:
+            known[name] = special.get(name, lambda: FIGURES[name].compute(material))()
+        return known[name]
+
+    return numbers
+
+
+def summary(numbers):
+    """Boil arrays down to a few numbers that hardly any mistake leaves unchanged."""
+    arrays = {}
+    for name, array in sorted(numbers.arrays.items()):
+        flat = np.asarray(array, np.float64).ravel()
+        weights = np.cos(np.arange(len(flat)))  # notices a changed order
+        arrays[name] = {
+            "shape": list(array.shape),
+            "mean": float(flat.mean()) if len(flat) else 0.0,
+            "std": float(flat.std()) if len(flat) else 0.0,
+            "ordered": float(flat @ weights / max(1, len(flat))),
+            "first": flat[:4].tolist(),
+        }
+    return {"facts": numbers.facts, "arrays": arrays}
+
+
+def assert_close(found, expected, tolerance, where=""):
+    if isinstance(expected, dict):
+        assert sorted(found) == sorted(expected), where
+        for key in expected:
+            assert_close(found[key], expected[key], tolerance, f"{where}/{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), where
+        for i, item in enumerate(expected):
+            assert_close(found[i], item, tolerance, f"{where}/{i}")
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=tolerance, abs=tolerance), where
+    else:
+        assert found == expected, where
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_numbers_of_a_figure_are_those_stored(name, compute):
+    found = json.loads(json.dumps(summary(compute(name))))
+    path = STORED / f"{name}.json"
+    if os.environ.get("TRANSOP_UPDATE_GOLDEN"):
+        STORED.mkdir(exist_ok=True)
+        path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    expected = json.loads(path.read_text())
+    assert_close(found, expected, LOOSE.get(name, 1e-3))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_drawn_from_what_is_on_disk(name, compute, tmp_path):
+    compute(name).save(tmp_path / name)
+    figure = FIGURES[name].draw(Numbers.load(tmp_path / name))
+    width, height = figure.get_size_inches()
+    assert 2 < width < 16
+    assert 1 < height < 20
+    assert figure.axes or figure.subfigs
+
+
+def test_making_a_figure_leaves_numbers_and_both_kinds_of_picture(material, tmp_path):
+    written = make_figure("magnitudes", FIGURES["magnitudes"], material, tmp_path)
+    assert {path.suffix for path in written} == {".npz", ".json", ".png", ".svg"}
+    assert json.loads((tmp_path / "magnitudes.json").read_text())["facts"] == {"n_living": 2}
+
+
+def test_every_figure_says_what_it_shows():
+    for name, figure in FIGURES.items():
+        assert len(figure.caption) > 80, name
+        assert figure.caption.endswith("."), name
+
+
+def test_the_control_is_what_straightens_our_path(compute):
+    numbers = compute("extrapolation")
+    series = numbers.facts["series"]
+    ours, control = (numbers["accuracy"][series.index(k)] for k in ("mae", "control"))
+    times = numbers["times"].tolist()
+    assert ours[times.index(0)] == control[times.index(0)]
+    assert ours[times.index(1)] == control[times.index(1)]
+    assert (numbers["half_width"] <= 0.2).all()
+
+
+def test_the_rotation_is_found_to_close(compute):
+    facts = compute("closed-paths").facts
+    assert facts["operator"] == 0
+    assert facts["coefficient"] == pytest.approx(2 * np.pi, rel=0.02)
+    assert facts["miss"] < 0.05
+
+
+def test_operators_that_grow_are_told_from_those_that_turn(compute):
+    facts = compute("pair-eigenvalues").facts
+    assert facts["perceptual.n_large"] == 0
+    assert facts["latent.n_large"] == 1
