@@ -11,7 +11,7 @@ from torch import Tensor
 from transop.evaluation import measure_extrapolation, same_class_pairs
 from transop.paper.figure import PaperFigure
 from transop.paper.material import Material, as_array
-from transop.paper.methods import METHOD_COLOURS, METHOD_NAMES, OURS, model_of
+from transop.paper.methods import METHOD_COLOURS, METHOD_NAMES, OUR_METHOD, model_of
 from transop.paper.numbers import Numbers
 from transop.plotting import Line, Panel, line_panels
 
@@ -39,11 +39,11 @@ def compute(material: Material) -> Numbers:
             progress=material.progress,
         )
         correct[method], residual[method] = result.correct, float(result.residual.mean())
-        if method == OURS:
+        if method == OUR_METHOD:
             correct["control"] = result.control_correct
-    ours = correct.pop(OURS)
+    ours = correct.pop(OUR_METHOD)
     others = {name: _lead(ours, theirs) for name, theirs in correct.items()}
-    series = {OURS: ours, **correct}
+    series = {OUR_METHOD: ours, **correct}
     return Numbers(
         {
             "times": _TIMES,
@@ -67,7 +67,7 @@ def compute(material: Material) -> Numbers:
 def draw(numbers: Numbers) -> Figure:
     """Draw accuracy over the path multiplier, and our lead over each rival."""
     names = {**METHOD_NAMES, "control": CONTROL}
-    colours = {**METHOD_COLOURS, "control": METHOD_COLOURS[OURS]}
+    colours = {**METHOD_COLOURS, "control": METHOD_COLOURS[OUR_METHOD]}
     times, facts = numbers["times"], numbers.facts
 
     def lines(keys: list[str], values: np.ndarray, widths: np.ndarray) -> list[Line]:
@@ -79,7 +79,7 @@ def draw(numbers: Numbers) -> Figure:
                 100 * width,
                 colours[key],
                 style="--" if key == "control" else "-",
-                width=2.4 if key == OURS else 1.6,
+                width=2.4 if key == OUR_METHOD else 1.6,
             )
             for key, value, width in zip(keys, values, widths, strict=True)
         ]
@@ -100,7 +100,7 @@ def draw(numbers: Numbers) -> Figure:
         marks=(1.0,),
         zero=True,
         labels="none",
-        note=f"mean |z₁ − ẑ₁| / |z₁| of our paths: {facts['residual'][OURS]:.3f}",
+        note=f"mean |z₁ − ẑ₁| / |z₁| of our paths: {facts['residual'][OUR_METHOD]:.3f}",
     )
     return line_panels([accuracy, lead], panel_inches=(4.6, 3.6))
 

@@ -6,15 +6,15 @@ from transop.paper.material import Material
 from transop.plotting import COLOURS
 from transop.plotting.style import MUTED
 
-OURS = "mae"
+OUR_METHOD = "mae"
 METHOD_NAMES = {
-    OURS: "transport operators",
+    OUR_METHOD: "transport operators",
     "ae": "autoencoder",
     "cae": "contractive AE",
     "beta-vae": "beta-VAE",
 }
 METHOD_COLOURS = {
-    OURS: COLOURS[0],
+    OUR_METHOD: COLOURS[0],
     "ae": MUTED,
     "cae": COLOURS[1],
     "beta-vae": COLOURS[2],
@@ -23,4 +23,4 @@ METHOD_COLOURS = {
 
 def model_of(material: Material, method: str) -> object:
     """Give the model of a method: ours, or the companion of that name."""
-    return material.model if method == OURS else material.companion(method)
+    return material.model if method == OUR_METHOD else material.companion(method)
