@@ -100,22 +100,39 @@ def _conjugate(slope: Tensor, previous: Tensor, direction: Tensor) -> Tensor:
 def _search(
     problem: Problem, c: Tensor, slope: Tensor, direction: Tensor, reach: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Halve each pair's step until it descends enough; stay put if none does."""
-    here = problem.objective(c)
+    """Halve each pair's step until it descends enough, then try the vertex of the parabola.
+
+    Pairs whose every step goes up stay where they are.
+    """
+    here, steepness = problem.objective(c), (slope * direction).sum(-1)
     side = torch.where(c != 0, c.sign(), direction.sign())
-    best, found = c, torch.zeros_like(here, dtype=torch.bool)
+    best, there = c, here
+    found = torch.zeros_like(here, dtype=torch.bool)
     reach = (2 * reach).clamp_max(_LONGEST_REACH)
     for _ in range(_MAX_HALVINGS):
-        trial = c + reach.unsqueeze(-1) * direction
-        trial = torch.where(trial * side > 0, trial, torch.zeros_like(trial))
+        trial, value = _step_to(problem, c, reach, direction, side)
         promised = ((trial - c) * slope).sum(-1)
-        good = problem.objective(trial) <= here + _SUFFICIENT * promised.clamp_max(0)
-        best = torch.where((good & ~found).unsqueeze(-1), trial, best)
+        good = (value <= here + _SUFFICIENT * promised.clamp_max(0)) & ~found
+        best = torch.where(good.unsqueeze(-1), trial, best)
+        there = torch.where(good, value, there)
         found |= good
         if bool(found.all()):
             break
         reach = torch.where(found, reach, reach / 2)
-    return best, reach
+    vertex = -steepness * reach**2 / (2 * (there - here - steepness * reach))
+    vertex = torch.where((vertex > 0) & (vertex < 4 * reach), vertex, reach)
+    trial, value = _step_to(problem, c, vertex, direction, side)
+    better = value < there
+    return torch.where(better.unsqueeze(-1), trial, best), torch.where(better, vertex, reach)
+
+
+def _step_to(
+    problem: Problem, c: Tensor, reach: Tensor, direction: Tensor, side: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Walk along a direction, leaving at zero what would change its sign."""
+    trial = c + reach.unsqueeze(-1) * direction
+    trial = torch.where(trial * side > 0, trial, torch.zeros_like(trial))
+    return trial, problem.objective(trial)
 
 
 def eigenbasis_slope(problem: Problem, coefficients: Float[Tensor, "b m"]) -> Float[Tensor, "b m"]:
