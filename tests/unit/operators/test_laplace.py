@@ -1,0 +1,51 @@
+"""Drawing Laplace coefficients and measuring their divergence from the prior."""
+
+import pytest
+import torch
+
+from transop.errors import UserError
+from transop.operators import laplace_kl, sample_laplace
+
+
+def test_the_mean_absolute_coefficient_is_its_scale():
+    scale = torch.tensor([0.1, 2.0]).expand(200_000, 2)
+    drawn = sample_laplace(scale, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(drawn.abs().mean(0), scale[0], rtol=0.02, atol=0)
+    assert float(drawn.mean(0).abs().max()) < 0.02
+
+
+def test_draws_are_finite_even_at_the_end_of_the_uniform_interval(monkeypatch):
+    monkeypatch.setattr(torch, "rand", lambda shape, **_: torch.zeros(shape))
+    assert bool(torch.isfinite(sample_laplace(torch.ones(3))).all())
+
+
+def test_draws_are_repeatable_and_proportional_to_their_scale():
+    scale = torch.linspace(0.1, 1, 10, requires_grad=True)
+    drawn = sample_laplace(scale, generator=torch.Generator().manual_seed(4))
+    again = sample_laplace(scale * 3, generator=torch.Generator().manual_seed(4))
+    torch.testing.assert_close(again, 3 * drawn)
+    (slope,) = torch.autograd.grad(drawn.sum(), scale)
+    torch.testing.assert_close(slope * scale, drawn)
+
+
+@pytest.mark.parametrize("direction", ["posterior-to-prior", "prior-to-posterior"])
+def test_the_divergence_is_zero_exactly_at_the_prior_and_positive_elsewhere(direction):
+    scale = torch.tensor([0.05, 0.1, 0.4], dtype=torch.float64)
+    divergence = laplace_kl(scale, 0.1, direction=direction)
+    assert float(divergence[1].abs()) < 1e-15
+    assert bool((divergence[[0, 2]] > 0.1).all())
+
+
+def test_the_two_directions_swap_the_roles_of_scale_and_prior():
+    scale, prior = torch.tensor([0.3]), torch.tensor([1.1])
+    torch.testing.assert_close(
+        laplace_kl(scale, prior), laplace_kl(prior, scale, direction="prior-to-posterior")
+    )
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_mistaken_priors_and_directions_are_refused():
+    with pytest.raises(UserError, match=r"prior_scale=0\.0 must be positive"):
+        laplace_kl(torch.ones(2), 0.0)
+    with pytest.raises(UserError, match="direction='both' is unknown"):
+        laplace_kl(torch.ones(2), 1.0, direction="both")
