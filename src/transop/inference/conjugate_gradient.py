@@ -12,11 +12,14 @@ from transop.inference.lasso import soft_threshold
 from transop.inference.problem import Problem, assess, solve_in_chunks
 from transop.inference.result import InferenceResult
 from transop.operators.derivatives import differentiate_data_term
-from transop.operators.series import build_generator
+from transop.operators.series import bound_norm, build_generator
 
 _SUFFICIENT = 1e-4
 _MAX_HALVINGS = 40
-_LONGEST_REACH = 1e3
+
+# No step may change a pair's generator by more than this, nor be longer than its inverse.
+_LONGEST_STEP = 3.0
+_SLOWEST = 1e-6
 
 
 def solve_conjugate_gradient(
@@ -108,7 +111,8 @@ def _search(
     side = torch.where(c != 0, c.sign(), direction.sign())
     best, there = c, here
     found = torch.zeros_like(here, dtype=torch.bool)
-    reach = (2 * reach).clamp_max(_LONGEST_REACH)
+    speed = bound_norm(build_generator(problem.operators, direction))
+    reach = torch.minimum(2 * reach, _LONGEST_STEP / speed.clamp_min(_SLOWEST))
     for _ in range(_MAX_HALVINGS):
         trial, value = _step_to(problem, c, reach, direction, side)
         promised = ((trial - c) * slope).sum(-1)

@@ -161,11 +161,14 @@ def _walk(
     for alpha in schedule:
         if active.numel() == 0:
             break
+        before = v
         new, v = step(part, c, v, alpha)
         iterations[active] += 1
         # A pair that runs away keeps its last finite coefficients and is not converged.
         finite = torch.isfinite(new).all(-1)
-        small = torch.linalg.vector_norm(new - c, dim=-1) < tolerance
+        # Momentum needs some steps to build up, in which coefficients may rest at zero.
+        change = torch.maximum((new - c).norm(dim=-1), alpha * (v - before).norm(dim=-1))
+        small = change < tolerance
         c = torch.where(finite.unsqueeze(-1), new, c)
         coefficients[active] = c
         converged[active] = small & finite

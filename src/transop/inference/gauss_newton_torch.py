@@ -19,9 +19,6 @@ _FIRST_DAMPING = 1e-3
 _SMALLEST_DAMPING = 1e-6
 _LARGEST_DAMPING = 1e8
 
-# A step damped more than this is short because of the damping, not because it has arrived.
-_HONEST_DAMPING = 1.0
-
 
 @dataclass
 class _State:
@@ -103,24 +100,39 @@ def _advance(
 ) -> tuple[_State, Bool[Tensor, " b"], Bool[Tensor, " b"]]:
     """Try one step for every pair; tell which have arrived and which can get no further."""
     step, whole = _propose(problem, state)
-    promised = state.objective - problem.cost(
-        state.coefficients + step,
-        state.missed - (step.unsqueeze(1) @ state.jacobian).squeeze(1),
+    promised = _promise(problem, state, step)
+    # Damping by a factor shortens the promise by about as much; undo that before judging it.
+    negligible = promised * (1 + state.damping) <= torch.maximum(
+        tolerance * state.objective, _noise(problem, state)
     )
-    eps = torch.finfo(step.dtype).eps
-    # Below this, decreases are lost in the rounding of the objective and of the miss.
-    noise = 4 * eps * state.objective + 128 * eps**2 * problem.z1.square().sum(-1)
-    negligible = promised <= (tolerance * state.objective).maximum(noise)
     trial = _linearise(problem, state.coefficients + step, state.damping)
     gain = (state.objective - trial.objective) / promised
     better = torch.isfinite(trial.objective) & (trial.objective < state.objective)
-    honest = state.damping <= _HONEST_DAMPING
     eased = torch.where(gain > 0.5, state.damping / 5, state.damping)
     eased = torch.where(gain < 0.2, state.damping * 2, eased)
     damping = torch.where(better, eased, state.damping * 6).clamp_min(_SMALLEST_DAMPING)
     state.damping, trial.damping = damping, damping
     state.store(better.nonzero().squeeze(-1), trial.select(better.nonzero().squeeze(-1)))
-    return state, negligible & whole & honest, damping > _LARGEST_DAMPING
+    return state, negligible & whole, damping > _LARGEST_DAMPING
+
+
+def _promise(problem: Problem, state: _State, step: Tensor) -> Float[Tensor, " b"]:
+    """Compute how much the linearised objective falls, as a difference that keeps its digits."""
+    move = (step.unsqueeze(1) @ state.jacobian).squeeze(1)
+    data = (move * (state.missed - move / 2)).sum(-1)
+    shrink = state.coefficients.abs() - (state.coefficients + step).abs()
+    return data + (problem.weights * shrink).sum(-1)
+
+
+def _noise(problem: Problem, state: _State) -> Float[Tensor, " b"]:
+    """Estimate which changes of the objective are lost in its rounding.
+
+    Every entry of the miss is off by some eps |z1|, and its square by that times the miss.
+    """
+    eps = torch.finfo(state.objective.dtype).eps
+    blur = 8 * eps * torch.linalg.vector_norm(problem.z1, dim=-1)
+    missed = torch.linalg.vector_norm(state.missed, dim=-1)
+    return torch.add(4 * eps * state.objective, blur * (missed + blur))
 
 
 def _propose(problem: Problem, state: _State) -> tuple[Float[Tensor, "b m"], Bool[Tensor, " b"]]:

@@ -4,6 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+# Coordinates a single jump may drop, one after the other, before the next sweep.
+_MAX_DROPS = 6
+
 
 def soft_threshold(
     values: Float[Tensor, "*shape"], threshold: Float[Tensor, "*#shape"]
@@ -27,7 +30,7 @@ def minimise_lasso(
     """Minimise 1/2 x^T H x - p^T x + sum_m w_m |x_m| per pair.
 
     Every round is a sweep of coordinate descent, which finds out who is zero and who has which
-    sign, and a jump towards the exact minimum with those signs. Neither can raise the cost.
+    sign, and a jump to the exact minimum with those signs. Neither can raise the cost.
 
     Args:
         curvature: H, positive definite.
@@ -73,20 +76,31 @@ def _sweep(rows: Tensor, limits: Tensor, start: Tensor, slack: Tensor) -> Tensor
 
 
 def _jump(curvature: Tensor, pull: Tensor, weights: Tensor, x: Tensor) -> Tensor:
-    """Move towards the minimum over the non-zero coordinates, until a first one becomes zero."""
+    """Move to the minimum over the non-zero coordinates, dropping those that become zero."""
+    for _ in range(_MAX_DROPS):
+        aim = _minimum_with_signs(curvature, pull, weights, x)
+        step = aim - x
+        # A coordinate that changes sign is met with zero at this share of the way.
+        shares = torch.where(x * aim < 0, -x / step, torch.ones_like(x))
+        share = shares.amin(-1, keepdim=True) if x.shape[-1] else torch.ones_like(pull)
+        landed = torch.where((shares == share) & (shares < 1), 0.0, x + share * step)
+        lower = _cost_change(curvature, pull, weights, x, landed) < 0
+        x = torch.where(lower, landed, x)
+        if not bool((lower & (share < 1)).any()):
+            break
+    return x
+
+
+def _minimum_with_signs(curvature: Tensor, pull: Tensor, weights: Tensor, x: Tensor) -> Tensor:
+    """Solve for the non-zero coordinates as if their signs were sure to stay as they are."""
     used = (x != 0).to(x.dtype)
     system = curvature * used.unsqueeze(-1) * used.unsqueeze(-2)
     system.diagonal(dim1=-2, dim2=-1).add_(1 - used)
-    aim = (pull - weights * x.sign()) * used
     factor, failed = torch.linalg.cholesky_ex(system)
-    minimum = torch.cholesky_solve(aim.unsqueeze(-1), factor).squeeze(-1)
+    right = (pull - weights * x.sign()) * used
+    minimum = torch.cholesky_solve(right.unsqueeze(-1), factor).squeeze(-1)
     usable = torch.isfinite(minimum).all(-1, keepdim=True) & (failed == 0).unsqueeze(-1)
-    step = torch.where(usable, minimum - x, torch.zeros_like(x))
-    # A coordinate that changes sign is met with zero at this share of the way.
-    shares = torch.where(x * (x + step) < 0, -x / step, torch.ones_like(x))
-    share = shares.amin(-1, keepdim=True) if x.shape[-1] else 1.0
-    landed = torch.where((shares == share) & (shares < 1), 0.0, x + share * step)
-    return torch.where(_cost_change(curvature, pull, weights, x, landed) < 0, landed, x)
+    return torch.where(usable, minimum, x)
 
 
 def _cost_change(

@@ -12,8 +12,8 @@ from transop.operators.series import bound_norm, build_generator
 from transop.operators.transport import transport
 
 # A generator longer than this is where no sensible path ends: it counts as infinitely bad
-# instead of being exponentiated in hundreds of steps.
-_LONGEST_GENERATOR = 200.0
+# instead of being exponentiated in ever more steps.
+_LONGEST_GENERATOR = 64.0
 
 
 @dataclass(frozen=True)
