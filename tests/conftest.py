@@ -1,10 +1,26 @@
 """Checks every shape annotation of the mathematical rooms while tests run."""
 
+from pathlib import Path
+
 import jaxtyping
 import pytest
 
-# Before any test module imports the rooms, or they would be loaded unchecked.
-jaxtyping.install_import_hook(["transop.operators", "transop.inference"], "beartype.beartype")
+INFERENCE = Path(__file__).parents[1] / "src" / "transop" / "inference"
+
+
+# Before any test module imports the rooms, or they would be loaded unchecked. The compiled
+# files stay out: numba cannot compile a function that something else has wrapped.
+jaxtyping.install_import_hook(
+    [
+        "transop.operators",
+        *(
+            f"transop.inference.{path.stem}"
+            for path in INFERENCE.glob("[a-z]*.py")
+            if not path.stem.endswith("numba")
+        ),
+    ],
+    "beartype.beartype",
+)
 
 
 @pytest.fixture

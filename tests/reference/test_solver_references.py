@@ -115,6 +115,19 @@ def test_gauss_newton_finds_what_scipy_finds_on_curved_problems():
         assert float(found.objective[pair]) <= best.fun * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("weight", [0.0, 0.001, 0.02, 0.3])
+def test_both_back_ends_of_gauss_newton_agree(weight, dtype):
+    operators, z0, z1 = curved_pairs(30, dtype=dtype)
+    options = {"sparsity_weight": weight, "tolerance": 1e-7}
+    batched = infer_coefficients(operators, z0, z1, backend="torch", **options)
+    compiled = infer_coefficients(operators, z0, z1, backend="compiled", **options)
+    floor = 1e-6 * float(z1.square().sum(-1).max())
+    torch.testing.assert_close(batched.objective, compiled.objective, rtol=1e-4, atol=floor)
+    if weight > 0 and dtype == torch.float64:
+        torch.testing.assert_close(batched.coefficients, compiled.coefficients, rtol=0, atol=5e-3)
+
+
 @pytest.mark.parametrize("solver", ["proximal-nesterov", "conjugate-gradient"])
 def test_the_contenders_mean_the_same_weight_as_gauss_newton(solver):
     operators, z0, z1 = curved_pairs()
@@ -210,7 +223,7 @@ def test_gauss_newton_keeps_its_promises_at_every_shape_and_scale(
     z0 = torch.randn(n_pairs, d, generator=generator, dtype=dtype)
     z1 = torch.randn(n_pairs, d, generator=generator, dtype=dtype)
     weight = 10**log_weight
-    for backend in ("torch",):
+    for backend in ("torch", "compiled"):
         found = infer_coefficients(operators, z0, z1, sparsity_weight=weight, backend=backend)
         assert bool(torch.isfinite(found.coefficients).all())
         assert bool((found.objective <= (z1 - z0).square().sum(-1) / 2).all())
