@@ -199,6 +199,8 @@ def test_the_demo_draws_and_sums_up_and_is_quick_the_second_time(tmp_path, capfd
     assert cli.run(arguments) == 0
     first = capfd.readouterr()
     assert "picture: " in first.err
+    assert f"all of it on one page: {tmp_path / 'demo' / 'report.html'}" in first.err
+    assert (tmp_path / "demo" / "report.html").exists()
     pictures = {file.name for file in (tmp_path / "demo" / "figures").iterdir()}
     assert {f"{name}.png" for name in FIGURES} <= pictures
     assert cli.run(arguments) == 0

@@ -11,9 +11,17 @@ import numpy as np
 import pytest
 
 from transop.pairs import build_pairs
-from transop.paper import FIGURES, Numbers, make_figure, pair_neighbours, sparse_dense
+from transop.paper import (
+    FIGURES,
+    Numbers,
+    inference_time,
+    make_figure,
+    pair_neighbours,
+    sparse_dense,
+)
 
 STORED = Path(__file__).parent / "numbers"
+MACHINE = {"seconds", "converged", "threads"}  # depends on where it runs
 LOOSE = {"embedding": 2e-2}  # an eigensolver far from machine precision
 
 
@@ -41,6 +49,7 @@ def compute(material, toy_pairs):
     """Compute a figure; toy pairs stand in where a pretrained network would pair images."""
     special = {
         "pair-neighbours": lambda: pair_neighbours.neighbours_under(material, toy_pairs),
+        "inference-time": lambda: inference_time.time_solvers(material, toy_pairs("pixel")),
         "sparse-dense": lambda: sparse_dense.compare(
             material, toy_pairs("perceptual"), material.companion("dense")
         ),
@@ -59,6 +68,8 @@ def summary(numbers):
     """Boil arrays down to a few numbers that hardly any mistake leaves unchanged."""
     arrays = {}
     for name, array in sorted(numbers.arrays.items()):
+        if name in MACHINE:
+            continue
         flat = np.asarray(array, np.float64).ravel()
         weights = np.cos(np.arange(len(flat)))  # notices a changed order
         arrays[name] = {
@@ -68,7 +79,8 @@ def summary(numbers):
             "ordered": float(flat @ weights / max(1, len(flat))),
             "first": flat[:4].tolist(),
         }
-    return {"facts": numbers.facts, "arrays": arrays}
+    facts = {key: value for key, value in numbers.facts.items() if key not in MACHINE}
+    return {"facts": facts, "arrays": arrays}
 
 
 def assert_close(found, expected, tolerance, where=""):
@@ -134,6 +146,12 @@ def test_the_rotation_is_found_to_close(compute):
     assert facts["operator"] == 0
     assert facts["coefficient"] == pytest.approx(2 * np.pi, rel=0.02)
     assert facts["miss"] < 0.05
+
+
+def test_all_solvers_are_timed_and_reach_about_the_same_objective(compute):
+    numbers = compute("inference-time")
+    assert (numbers["seconds"] > 0).all()
+    assert numbers["objective"].max() < 1.1 * numbers["objective"].min()
 
 
 def test_operators_that_grow_are_told_from_those_that_turn(compute):

@@ -47,6 +47,7 @@ def demo(
     from transop.config import load_settings
     from transop.errors import UserError
     from transop.model import ManifoldAutoencoder
+    from transop.report import write_report
 
     terminal: Terminal = ctx.obj
     options = as_overrides({"seed": seed, "device": device}, "runtime.")
@@ -70,6 +71,7 @@ def demo(
     figures = _draw(terminal, model, settings, folder)
     show_summary(terminal, folder, as_json=as_json)
     _say_what_next(terminal, model, figures, out)
+    terminal.notice(f"all of it on one page: {write_report(out)}")
 
 
 def _draw(

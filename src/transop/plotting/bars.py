@@ -71,7 +71,7 @@ def time_bars(
         axes.set_yticks(range(len(order)), labels=[names[i] for i in order])
         axes.set_xscale("log")
         axes.set_xlabel("seconds for a batch")
-        axes.set_xlim(right=max(t.max() for t in seconds) * 30)
+        axes.set_xlim(right=max(t.max() for t in seconds) * 100)
         axes.grid(axis="x")
         axes.set_axisbelow(True)
         axes.tick_params(axis="y", length=0)
