@@ -7,6 +7,7 @@ import numpy as np
 from transop.inference._lanes import (
     any_above,
     compiled,
+    embedded,
     fma,
     lane_count,
     larger,
@@ -29,7 +30,7 @@ from transop.inference._rooms import (
 )
 
 
-@compiled
+@embedded
 def _square_sum(ws: Flat, start: int, n: int) -> Any:
     """Add up the squares of many rows, in four sums that do not wait for each other."""
     lanes = lane_count(ws)
@@ -63,7 +64,7 @@ def _list_used_blocks(ws: Flat, rooms: Rooms, blocks: Flat) -> int:
     return n
 
 
-@compiled
+@embedded
 def _add_row(ws: Flat, rooms: Rooms, psi: Flat, block: int, i: int) -> None:
     """Add eight operators, times their coefficients, to one row of the generator."""
     lanes = lane_count(ws)
@@ -109,7 +110,7 @@ def form_generator(ws: Flat, rooms: Rooms, psi: Flat, blocks: Flat) -> None:
     store(ws, rooms.scratch + NORM * lanes, square)
 
 
-@compiled
+@embedded
 def _store_four(ws: Flat, to: int, factor: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     """Store four rows times a factor; return the largest size per pair."""
     lanes = lane_count(ws)
@@ -123,7 +124,7 @@ def _store_four(ws: Flat, to: int, factor: Any, a: Any, b: Any, c: Any, d: Any) 
     return larger(low, larger(larger(c, zero - c), larger(d, zero - d)))
 
 
-@compiled
+@embedded
 def _multiply(
     ws: Flat, matrix: int, source: int, target: int, d: int, padded: int, factor: Any
 ) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 from transop.inference._lanes import (
     any_above,
     compiled,
+    embedded,
     fma,
     lane_count,
     larger,
@@ -17,10 +18,27 @@ from transop.inference._lanes import (
 from transop.inference._rooms import PREDICTED, Flat, Rooms
 
 MAX_SWEEPS = 50
-SWEEP_SHARE = 0.02  # a pair stops when a sweep adds less than this share of its decrease so far
+SWEEP_SHARE = 0.02  # a pair stops when a sweep adds less than this share of its progress so far
 
 
 @compiled
+def _prepare(ws: Flat, rooms: Rooms, candidates: Flat, n: int, wide: int) -> None:
+    """Gather slopes and coefficients of the candidates; turn weights into thresholds."""
+    lanes = lane_count(ws)
+    zero = splat(ws, 0.0)
+    for k in range(n):
+        at = k * lanes
+        m = candidates[k] * lanes
+        store(ws, rooms.slope + at, load(ws, rooms.gradient + m))
+        store(ws, rooms.sought + at, load(ws, rooms.trial + m))
+        inverse = load(ws, rooms.inverse + at)
+        store(ws, rooms.threshold + at, inverse * load(ws, rooms.allowed + at))
+        store(ws, rooms.inverse + at, zero - inverse)
+    for at in range(n * lanes, (wide + 1) * lanes, lanes):
+        store(ws, rooms.slope + at, zero)
+
+
+@embedded
 def _shift_slopes(ws: Flat, slopes: int, row: int, move: Any, n: int) -> None:
     """Tell every candidate's slope about the move of one coefficient."""
     lanes = lane_count(ws)
@@ -37,42 +55,77 @@ def _shift_slopes(ws: Flat, slopes: int, row: int, move: Any, n: int) -> None:
 
 
 @compiled
+def _sweep(ws: Flat, rooms: Rooms, n: int, wide: int) -> Any:
+    """Move every candidate once to its best value; return the curvature-weighted squared moves.
+
+    The slope of the next candidate is computed ahead of the others, because the next move
+    waits for nothing else.
+    """
+    lanes = lane_count(ws)
+    zero = splat(ws, 0.0)
+    progress = zero
+    row = rooms.gram
+    slope = load(ws, rooms.slope)
+    for at in range(0, n * lanes, lanes):
+        old = load(ws, rooms.sought + at)
+        threshold = load(ws, rooms.threshold + at)
+        goal = fma(slope, load(ws, rooms.inverse + at), old)
+        new = goal - smaller(larger(goal, zero - threshold), threshold)
+        move = new - old
+        slope = fma(load(ws, row + at + lanes), move, load(ws, rooms.slope + at + lanes))
+        store(ws, rooms.sought + at, new)
+        progress = fma(load(ws, row + at) * move, move, progress)
+        _shift_slopes(ws, rooms.slope, row, move, wide)
+        row += wide * lanes
+    return progress
+
+
+@compiled
+def _freeze(ws: Flat, rooms: Rooms, n: int, going: Any) -> None:
+    """Keep the coefficients of pairs that are done where they are."""
+    lanes = lane_count(ws)
+    zero = splat(ws, 0.0)
+    for at in range(0, n * lanes, lanes):
+        inverse, threshold = rooms.inverse + at, rooms.threshold + at
+        store(ws, inverse, where_positive(going, load(ws, inverse), zero))
+        store(ws, threshold, where_positive(going, load(ws, threshold), zero))
+
+
+@compiled
+def _predict(ws: Flat, rooms: Rooms, candidates: Flat, n: int) -> None:
+    """Write what the model loses on the way from the old coefficients to the new; store them."""
+    lanes = lane_count(ws)
+    zero, half = splat(ws, 0.0), splat(ws, 0.5)
+    decrease = zero
+    for k in range(n):
+        m, at = candidates[k] * lanes, k * lanes
+        old, new = load(ws, rooms.trial + m), load(ws, rooms.sought + at)
+        shrunk = larger(old, zero - old) - larger(new, zero - new)
+        slopes = load(ws, rooms.gradient + m) + load(ws, rooms.slope + at)
+        decrease = fma(load(ws, rooms.allowed + at), shrunk, decrease)
+        decrease = fma(half * slopes, old - new, decrease)
+        store(ws, rooms.trial + m, new)
+    store(ws, rooms.scratch + PREDICTED * lanes, decrease)
+
+
+@compiled
 def descend_coordinates(ws: Flat, rooms: Rooms, candidates: Flat, n: int) -> None:
     """Minimise the damped quadratic model plus the penalty, one coefficient at a time.
 
     Starts from, and overwrites, the trial coefficients. Writes the decrease the model
     predicts for every pair.
     """
-    lanes = lane_count(ws)
     wide = (n + 3) // 4 * 4
-    zero, half, share = splat(ws, 0.0), splat(ws, 0.5), splat(ws, SWEEP_SHARE)
-    for k in range(n):
-        slope = load(ws, rooms.gradient + candidates[k] * lanes)
-        store(ws, rooms.slope + k * lanes, slope)
-    for k in range(n, wide):
-        store(ws, rooms.slope + k * lanes, zero)
-    predicted = zero
-    going = splat(ws, 1.0)
+    share, zero = splat(ws, SWEEP_SHARE), splat(ws, 0.0)
+    _prepare(ws, rooms, candidates, n, wide)
+    total, going = zero, splat(ws, 1.0)
     for _ in range(MAX_SWEEPS):
-        gained = zero
-        for k in range(n):
-            row = rooms.gram + k * wide * lanes
-            at = rooms.trial + candidates[k] * lanes
-            slope = load(ws, rooms.slope + k * lanes)
-            old = load(ws, at)
-            curvature = load(ws, row + k * lanes)
-            weight = load(ws, rooms.allowed + k * lanes)
-            pull = curvature * old - slope
-            excess = pull - smaller(larger(pull, zero - weight), weight)
-            move = going * (excess * load(ws, rooms.inverse + k * lanes) - old)
-            new = old + move
-            store(ws, at, new)
-            shrunk = larger(old, zero - old) - larger(new, zero - new)
-            gained = gained + weight * shrunk - move * fma(half * curvature, move, slope)
-            if any_above(move * move, zero):
-                _shift_slopes(ws, rooms.slope, row, move, wide)
-        predicted = predicted + gained
-        going = where_positive(gained - share * predicted, going, zero)
-        if not any_above(going, zero):
+        progress = _sweep(ws, rooms, n, wide)
+        total = total + progress
+        still = where_positive(progress - share * total, going, zero)
+        if not any_above(still, zero):
             break
-    store(ws, rooms.scratch + PREDICTED * lanes, predicted)
+        if any_above(going - still, zero):
+            _freeze(ws, rooms, n, still)
+        going = still
+    _predict(ws, rooms, candidates, n)

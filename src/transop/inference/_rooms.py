@@ -46,8 +46,10 @@ class Rooms(NamedTuple):
     columns: int  # whose Gram matrix is the curvature, per candidate
     gram: int
     slope: int  # of the model, per candidate
+    sought: int  # coefficient, per candidate
+    threshold: int  # weight over curvature, per candidate
     allowed: int  # weight, per candidate; prohibitive where a pair does not consider it
-    inverse: int  # of the curvature, per candidate
+    inverse: int  # of the curvature, negated in the end, per candidate
     scratch: int  # norm and per-lane results, see the offsets below
     total: int
 
@@ -121,8 +123,10 @@ def arrange_rooms(n_operators: int, dimension: int, lanes: int, many: int) -> Ro
         "outer": (d + 2) * wide,
         "pushes": m * wide,
         "columns": m * wide,
-        "gram": m * m,
+        "gram": m * m + 1,
         "slope": m,
+        "sought": m,
+        "threshold": m,
         "allowed": m,
         "inverse": m,
         "scratch": SCRATCH_ROWS,
