@@ -1,5 +1,6 @@
 """Operators learned from real digits in seconds: what the inference benchmark runs on."""
 
+import warnings
 from dataclasses import dataclass
 
 import torch
@@ -7,8 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transop.data import load_dataset
-from transop.inference import infer_coefficients
+from transop.inference import ConvergenceWarning, infer_coefficients
 from transop.operators import TransportOperators, data_gradient
+from transop.progress import Progress, silent
 
 N_NEIGHBOURS = 5
 
@@ -42,14 +44,16 @@ def project_digits(dimension: int) -> Float[Tensor, "n d"]:
     pixels -= pixels.mean(0)
     variances, directions = torch.linalg.eigh(pixels.T @ pixels / len(pixels))
     leading = directions[:, -dimension:].flip(1)
-    return (pixels @ leading / (2 * variances[-1].sqrt())).float()
+    projected: Tensor = pixels @ leading / (2 * variances[-1].sqrt())
+    return projected.float()
 
 
 def find_neighbours(points: Float[Tensor, "n d"]) -> Int[Tensor, "n k"]:
     """List the nearest other points of every point."""
     distances = torch.cdist(points, points)
     distances.fill_diagonal_(torch.inf)
-    return distances.topk(N_NEIGHBOURS, largest=False).indices
+    nearest: Tensor = distances.topk(N_NEIGHBOURS, largest=False).indices
+    return nearest
 
 
 def learn_operators(
@@ -62,6 +66,7 @@ def learn_operators(
     operator_decay: float = 1e-4,
     learning_rate: float = 5e-3,
     seed: int = 0,
+    progress: Progress = silent,
 ) -> LearnedProblem:
     """Alternate coefficient inference and Adam steps on the dictionary, as in training.
 
@@ -74,6 +79,7 @@ def learn_operators(
         operator_decay: gamma of the dictionary step.
         learning_rate: of Adam.
         seed: for the first operators and the draws of pairs.
+        progress: shows the alternations.
     """
     generator = torch.Generator().manual_seed(seed)
     points = project_digits(dimension)
@@ -83,11 +89,15 @@ def learn_operators(
     )
     operators = problem.operators
     optimiser = torch.optim.Adam([operators], lr=learning_rate)
-    for _ in range(n_steps):
+    label = f"learning {n_operators} operators, latent {dimension}"
+    for _ in progress(range(n_steps), label):
         z0, z1 = problem.draw_pairs(batch_size, generator)
-        found = infer_coefficients(
-            operators, z0, z1, sparsity_weight=sparsity_weight, tolerance=1e-4
-        )
+        with warnings.catch_warnings():
+            # A pair that needs longer is no worse a teacher; training would not stop for it.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = infer_coefficients(
+                operators, z0, z1, sparsity_weight=sparsity_weight, tolerance=1e-4
+            )
         _, slope = data_gradient(operators, found.coefficients, z0, z1)
         operators.grad = slope + operator_decay * operators
         optimiser.step()

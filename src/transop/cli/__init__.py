@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from transop.cli import augment, data, demo, paper, path, report, train
+from transop.cli import augment, bench, data, demo, paper, path, report, train
 from transop.cli.terminal import Interrupted, Terminal, make_streams_forgiving
 
 # A function becomes a command, a typer.Typer a group of them; --help keeps this order.
@@ -27,6 +27,7 @@ COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {
     "data": data.data,
     "report": report.report,
     "paper": paper.paper,
+    "bench": bench.app,
 }
 
 _USER_MISTAKE, _FAILED, _BUG, _INTERRUPTED = 2, 1, 70, 130

@@ -34,49 +34,60 @@ def _prepare(ws: Flat, rooms: Rooms, candidates: Flat, n: int, wide: int) -> Non
         inverse = load(ws, rooms.inverse + at)
         store(ws, rooms.threshold + at, inverse * load(ws, rooms.allowed + at))
         store(ws, rooms.inverse + at, zero - inverse)
-    for at in range(n * lanes, (wide + 1) * lanes, lanes):
+    for at in range(n * lanes, wide * lanes, lanes):
         store(ws, rooms.slope + at, zero)
+        store(ws, rooms.sought + at, zero)
+        store(ws, rooms.threshold + at, zero)
+        store(ws, rooms.inverse + at, zero)
 
 
 @embedded
-def _shift_slopes(ws: Flat, slopes: int, row: int, move: Any, n: int) -> None:
-    """Tell every candidate's slope about the move of one coefficient."""
-    lanes = lane_count(ws)
-    for k in range(0, n * lanes, 4 * lanes):
-        at, g = slopes + k, row + k
-        s0 = fma(load(ws, g), move, load(ws, at))
-        s1 = fma(load(ws, g + lanes), move, load(ws, at + lanes))
-        s2 = fma(load(ws, g + 2 * lanes), move, load(ws, at + 2 * lanes))
-        s3 = fma(load(ws, g + 3 * lanes), move, load(ws, at + 3 * lanes))
-        store(ws, at, s0)
-        store(ws, at + lanes, s1)
-        store(ws, at + 2 * lanes, s2)
-        store(ws, at + 3 * lanes, s3)
+def _move(ws: Flat, rooms: Rooms, at: int, slope: Any) -> Any:
+    """Set one coefficient to its best value given the others; return the change."""
+    threshold = load(ws, rooms.threshold + at)
+    old = load(ws, rooms.sought + at)
+    goal = fma(slope, load(ws, rooms.inverse + at), old)
+    new = goal - smaller(larger(goal, splat(ws, 0.0) - threshold), threshold)
+    store(ws, rooms.sought + at, new)
+    return new - old
 
 
 @compiled
-def _sweep(ws: Flat, rooms: Rooms, n: int, wide: int) -> Any:
-    """Move every candidate once to its best value; return the curvature-weighted squared moves.
+def _sweep(ws: Flat, rooms: Rooms, wide: int) -> Any:
+    """Move every candidate once; return the moves squared, weighted by curvature.
 
-    The slope of the next candidate is computed ahead of the others, because the next move
-    waits for nothing else.
+    Goes in fours: within a four the slopes are kept up to date in registers, all others hear of
+    four moves at once.
     """
     lanes = lane_count(ws)
-    zero = splat(ws, 0.0)
-    progress = zero
-    row = rooms.gram
-    slope = load(ws, rooms.slope)
-    for at in range(0, n * lanes, lanes):
-        old = load(ws, rooms.sought + at)
-        threshold = load(ws, rooms.threshold + at)
-        goal = fma(slope, load(ws, rooms.inverse + at), old)
-        new = goal - smaller(larger(goal, zero - threshold), threshold)
-        move = new - old
-        slope = fma(load(ws, row + at + lanes), move, load(ws, rooms.slope + at + lanes))
-        store(ws, rooms.sought + at, new)
-        progress = fma(load(ws, row + at) * move, move, progress)
-        _shift_slopes(ws, rooms.slope, row, move, wide)
-        row += wide * lanes
+    row = wide * lanes
+    progress = splat(ws, 0.0)
+    g0 = rooms.gram
+    for at in range(0, row, 4 * lanes):
+        g1, g2, g3 = g0 + row, g0 + 2 * row, g0 + 3 * row
+        a1, a2, a3 = at + lanes, at + 2 * lanes, at + 3 * lanes
+        s1, s2 = load(ws, rooms.slope + a1), load(ws, rooms.slope + a2)
+        s3 = load(ws, rooms.slope + a3)
+        m0 = _move(ws, rooms, at, load(ws, rooms.slope + at))
+        s1 = fma(load(ws, g0 + a1), m0, s1)
+        s2 = fma(load(ws, g0 + a2), m0, s2)
+        s3 = fma(load(ws, g0 + a3), m0, s3)
+        m1 = _move(ws, rooms, a1, s1)
+        s2 = fma(load(ws, g1 + a2), m1, s2)
+        s3 = fma(load(ws, g1 + a3), m1, s3)
+        m2 = _move(ws, rooms, a2, s2)
+        m3 = _move(ws, rooms, a3, fma(load(ws, g2 + a3), m2, s3))
+        for to in range(rooms.slope, rooms.slope + row, lanes):
+            k = to - rooms.slope
+            slope = fma(load(ws, g0 + k), m0, load(ws, to))
+            slope = fma(load(ws, g1 + k), m1, slope)
+            slope = fma(load(ws, g2 + k), m2, slope)
+            store(ws, to, fma(load(ws, g3 + k), m3, slope))
+        progress = fma(load(ws, g0 + at) * m0, m0, progress)
+        progress = fma(load(ws, g1 + a1) * m1, m1, progress)
+        progress = fma(load(ws, g2 + a2) * m2, m2, progress)
+        progress = fma(load(ws, g3 + a3) * m3, m3, progress)
+        g0 += 4 * row
     return progress
 
 
@@ -120,7 +131,7 @@ def descend_coordinates(ws: Flat, rooms: Rooms, candidates: Flat, n: int) -> Non
     _prepare(ws, rooms, candidates, n, wide)
     total, going = zero, splat(ws, 1.0)
     for _ in range(MAX_SWEEPS):
-        progress = _sweep(ws, rooms, n, wide)
+        progress = _sweep(ws, rooms, wide)
         total = total + progress
         still = where_positive(progress - share * total, going, zero)
         if not any_above(still, zero):

@@ -123,7 +123,7 @@ def arrange_rooms(n_operators: int, dimension: int, lanes: int, many: int) -> Ro
         "outer": (d + 2) * wide,
         "pushes": m * wide,
         "columns": m * wide,
-        "gram": m * m + 1,
+        "gram": m * m,
         "slope": m,
         "sought": m,
         "threshold": m,

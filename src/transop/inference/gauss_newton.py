@@ -72,9 +72,9 @@ def _solve_compiled(
         torch.get_num_threads(),
     )
     return InferenceResult(
-        coefficients=torch.as_tensor(coefficients, dtype=initial.dtype),
-        objective=torch.as_tensor(objective, dtype=initial.dtype),
-        residual=torch.as_tensor(residual, dtype=initial.dtype),
-        converged=torch.as_tensor(converged, dtype=torch.bool),
-        iterations=torch.as_tensor(iterations, dtype=torch.int64),
+        coefficients=torch.from_numpy(coefficients),
+        objective=torch.from_numpy(objective),
+        residual=torch.from_numpy(residual),
+        converged=torch.from_numpy(converged),
+        iterations=torch.from_numpy(iterations),
     )

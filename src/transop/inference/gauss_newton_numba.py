@@ -64,7 +64,7 @@ def _make_entry(source_digest: int) -> Any:
     @njit(cache=True, nogil=True, error_model="numpy")
     def solve_chunks(
         ws: Array,
-        rooms: Rooms,
+        rooms_fields: tuple[int, ...],
         state: Array,
         listed: Array,
         counter: Array,
@@ -74,10 +74,13 @@ def _make_entry(source_digest: int) -> Any:
         norms: Array,
         pairs: Array,
         answers: Array,
-        rule: Quadrature,
+        rule_fields: tuple[Any, ...],
         max_iterations: int,
         tolerance: float,
     ) -> int:
+        # Plain tuples come in, because looking up the type of a named one takes 0.1 ms.
+        rooms = Rooms(*rooms_fields)
+        rule = Quadrature(*rule_fields)
         n_pairs = len(pairs)
         while True:
             chunk = take_ticket(counter)
@@ -261,7 +264,7 @@ def _solve_all(
     def work() -> None:
         _solve_chunks(
             _workspace(rooms.total, dtype),
-            rooms,
+            tuple(rooms),
             np.zeros((STATE_ROWS, lanes)),
             np.empty(m + OPERATORS_AT_ONCE, np.int64),
             counter,
@@ -271,7 +274,7 @@ def _solve_all(
             norms,
             pairs,
             answers,
-            rule,
+            tuple(rule),
             int(max_iterations),
             float(tolerance),
         )

@@ -3,6 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import torch
@@ -66,7 +67,7 @@ def _choose_solver(
 ) -> Callable[..., InferenceResult]:
     if name not in solvers:
         raise UserError(f"solver={name!r} is unknown; choose from {sorted(solvers)}")
-    known = list(inspect.signature(solvers[name]).parameters)[2:]
+    known = _options_of(solvers[name])
     for option in options:
         if option not in known:
             raise UserError(f"solver {name!r} has no option {option!r}; it takes {known}")
@@ -74,6 +75,11 @@ def _choose_solver(
         if option in options and not options[option] > 0:
             raise UserError(f"{option}={options[option]} must be positive")
     return solvers[name]
+
+
+@cache
+def _options_of(solver: Callable[..., InferenceResult]) -> list[str]:
+    return list(inspect.signature(solver).parameters)[2:]
 
 
 def _check(
