@@ -121,6 +121,27 @@ class TransportAugment(nn.Module):
         moved: Tensor = self._forward(images, params, labels)
         return moved
 
+    @torch.no_grad()
+    def sample(
+        self, latents: Float[Tensor, "b d"], labels: Int[Tensor, " b"] | None = None
+    ) -> tuple[Float[Tensor, "b c h w"], Bool[Tensor, " b"]]:
+        """Draw moved images of points that are encoded already, moving every one of them.
+
+        For large pools of few images: they need not be encoded again for every copy. Neither
+        ``p`` nor ``residual`` apply.
+
+        Args:
+            latents: where to start, in scaled units.
+            labels: what a guard must go on calling the points; its own opinion if left out.
+
+        Returns:
+            The images, and which of them a guard accepted (all without one).
+        """
+        images = self.model.decode(latents) if labels is None else latents
+        walks = self._walks(images, latents, labels)
+        pictures = self.model.decode(walks.ends) if walks.pictures is None else walks.pictures
+        return pictures, walks.accepted
+
     def train(self, mode: bool = True) -> TransportAugment:
         """Switch the module's own mode; the model inside stays in evaluation mode."""
         super().train(mode)

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from transop.cli import augment, bench, data, demo, paper, path, report, train
+from transop.cli import augment, bench, data, demo, invariance, paper, path, report, train
 from transop.cli.terminal import Interrupted, Terminal, make_streams_forgiving
 
 # A function becomes a command, a typer.Typer a group of them; --help keeps this order.
@@ -24,6 +24,7 @@ COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {
     "train": train.train,
     "path": path.path,
     "augment": augment.augment,
+    "invariance": invariance.invariance,
     "data": data.data,
     "report": report.report,
     "paper": paper.paper,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transop.cli.bench_augment import bench_augment
+
 if TYPE_CHECKING:
     from transop.bench.inference import InferenceBenchmark, SizeReport
     from transop.cli.terminal import Terminal
@@ -17,6 +19,9 @@ app = typer.Typer(help="Measure speed, with every contender in the same run.")
 @app.callback()
 def _group() -> None:
     """Measure speed, with every contender in the same run."""
+
+
+app.command("augment")(bench_augment)
 
 
 @app.command("inference")

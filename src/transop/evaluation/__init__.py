@@ -6,15 +6,27 @@ from transop.evaluation.extrapolation import (
     same_class_pairs,
 )
 from transop.evaluation.identity import KeptIdentity, measure_kept_identity
+from transop.evaluation.invariance import (
+    Invariance,
+    Strip,
+    Tolerance,
+    draw_strip,
+    measure_invariance,
+)
 from transop.evaluation.protocol import PathModel
 from transop.evaluation.reconstruction import classifier_accuracy, reconstruction_error
 
 __all__ = [
     "ExtrapolationResult",
+    "Invariance",
     "KeptIdentity",
     "PathModel",
+    "Strip",
+    "Tolerance",
     "classifier_accuracy",
+    "draw_strip",
     "measure_extrapolation",
+    "measure_invariance",
     "measure_kept_identity",
     "reconstruction_error",
     "same_class_pairs",

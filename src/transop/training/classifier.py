@@ -129,7 +129,7 @@ def _make(
     """Build the classifier the settings name, and what builds it again."""
     with session.seeded("weights", PHASE):
         if settings.factory is not None:
-            return _call_factory(settings.factory), {"factory": settings.factory}
+            return call_factory(settings.factory), {"factory": settings.factory}
         suited = {"image": "lenet", "latent": "latent-mlp"}[settings.domain]
         if settings.network not in ("auto", suited):
             raise SettingsError(
@@ -144,7 +144,7 @@ def _make(
         return build_classifier(suited, **numbers), {"network": suited, "numbers": numbers}
 
 
-def _call_factory(name: str) -> nn.Module:
+def call_factory(name: str) -> nn.Module:
     """Build the user's classifier from ``module:function``; the function takes no arguments."""
     module_name, _, function_name = name.partition(":")
     try:

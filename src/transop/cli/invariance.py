@@ -1,0 +1,181 @@
+"""``transop invariance``: which transformations a classifier ignores, by class and operator."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transop.cli.terminal import Terminal
+from transop.errors import UserError
+
+if TYPE_CHECKING:
+    from transop.data import ImageDataset
+    from transop.evaluation import Invariance, Strip, Tolerance
+    from transop.model import ManifoldAutoencoder
+    from transop.plotting import Block
+
+_SHOWN = 3  # strips of high and of low scales
+_NAMED = 3  # operators listed per class
+
+
+def invariance(
+    ctx: typer.Context,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    classifier: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FACTORY",
+            help="Ask this classifier instead; the function takes no arguments.",
+            show_default="the run's own",
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="Its safetensors file; without one it is trained on the labels."),
+    ] = None,
+    images: Annotated[int, typer.Option(min=1, help="Held-out images to look at.")] = 10_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")] = False,
+) -> None:
+    """Say how far each class may go along each operator before a classifier objects.
+
+    For a classifier of your own, a coefficient encoder is trained first, once, in RUN/classifiers.
+    """
+    terminal: Terminal = ctx.obj
+    if weights is not None and classifier is None:
+        raise UserError("--weights needs --classifier, which says what they are the weights of")
+
+    from transop.config import load_settings
+    from transop.data import load_dataset
+    from transop.evaluation import draw_strip, measure_invariance
+    from transop.model import ManifoldAutoencoder
+
+    settings = load_settings(run / "config.toml")
+    dataset = load_dataset(
+        settings.data.source,
+        image_size=settings.data.image_size,
+        channels=settings.data.channels,
+        progress=terminal.progress,
+    )
+    if classifier is None:
+        model, folder = ManifoldAutoencoder.from_pretrained(run), run
+    else:
+        model, folder = _judge_with(terminal, run, dataset, classifier, weights)
+    found = measure_invariance(model, dataset, n_images=images, progress=terminal.progress)
+    high, low = found.extremes(_SHOWN)
+    strips = {
+        name: [draw_strip(model, dataset, found, cell) for cell in cells]
+        for name, cells in (("high", high), ("low", low))
+    }
+    facts = _facts(found, high, low)
+    files = _save(folder / "figures", found, strips, facts)
+    if as_json:
+        terminal.result_json(facts)
+    else:
+        _show(terminal, found)
+        terminal.notice(f"written: {', '.join(str(file) for file in files)}")
+
+
+def _judge_with(
+    terminal: Terminal, run: Path, dataset: ImageDataset, factory: str, weights: Path | None
+) -> tuple[ManifoldAutoencoder, Path]:
+    """Train a coefficient encoder for the user's classifier, unless that has been done."""
+    from transop.artifacts import RunFolder, write_atomically
+    from transop.config import load_settings
+    from transop.model import ManifoldAutoencoder
+    from transop.training import train
+    from transop.training.classifier import call_factory
+
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109  (as `python -m` would)
+    changes = [f"classifier.factory={factory}", "classifier.domain=image"]
+    if weights is not None:
+        changes.append(f"classifier.weights={str(weights.resolve())!r}")
+    settings = load_settings(run / "config.toml", changes)
+    folder = RunFolder(run / "classifiers" / "".join(c if c.isalnum() else "-" for c in factory))
+    if (folder.path / "model.safetensors").exists() and folder.config_file.exists():
+        done = ManifoldAutoencoder.from_pretrained(folder.path, classifier=call_factory(factory))
+        if "coefficient_encoder" in done.phases and load_settings(folder.config_file) == settings:
+            return done, folder.path
+    shutil.rmtree(folder.path, ignore_errors=True)
+    bare = ManifoldAutoencoder.from_pretrained(run)
+    bare.classifier, bare.coefficient_encoder = None, None
+    bare.phases = tuple(p for p in bare.phases if p not in ("classifier", "coefficient_encoder"))
+    if "operators" not in bare.phases:
+        raise UserError(f"the run in '{run}' has learned no operators yet; train it further")
+    bare.save_pretrained(folder.path)
+    write_atomically(folder.config_file, settings.to_toml().encode())
+    model: Any = train(settings, folder, dataset=dataset, resume=True, progress=terminal.progress)
+    return model, folder.path
+
+
+def _facts(found: Invariance, high: list[Tolerance], low: list[Tolerance]) -> dict[str, Any]:
+    classes = {}
+    for label, name in enumerate(found.class_names):
+        if found.counts[label]:
+            ranking = [cell.operator for cell in found.ranking(label)]
+            classes[name] = {
+                "images": int(found.counts[label]),
+                "scales": [round(float(value), 6) for value in found.scales[label]],
+                "relative_moves": [round(float(value), 6) for value in found.moves[label]],
+                "tolerates_most": ranking[:_NAMED],
+                "tolerates_least": ranking[::-1][:_NAMED],
+            }
+    return {
+        "operators": list(found.operators),
+        "classes": classes,
+        "highest": [dataclasses.asdict(cell) for cell in high],
+        "lowest": [dataclasses.asdict(cell) for cell in low],
+    }
+
+
+def _save(
+    folder: Path, found: Invariance, strips: dict[str, list[Strip]], facts: dict[str, Any]
+) -> list[Path]:
+    """Write the numbers, and the table of scales with the strips beside it."""
+    from transop.artifacts import write_json
+    from transop.plotting import save_figure, scale_map
+    from transop.plotting.maps import HIGH, LOW
+
+    write_json(folder / "invariance.json", facts)
+    figure = scale_map(
+        found.scales,
+        [_block(found, strip, HIGH) for strip in strips["high"]],
+        [_block(found, strip, LOW) for strip in strips["low"]],
+        row_labels=found.class_names,
+        column_labels=[str(m) for m in found.operators],
+    )
+    figure.supxlabel("Outlined: frames that the classifier calls by another name", fontsize=8)
+    written = save_figure(figure, folder / "invariance", {"scales": found.scales})
+    return [folder / "invariance.json", *(file for file in written if file.suffix == ".png")]
+
+
+def _block(found: Invariance, strip: Strip, colour: str) -> Block:
+    from transop.plotting import Block
+
+    cell, middle = strip.tolerance, len(strip.frames) // 2
+    opinions = strip.opinions
+    lost = [] if opinions is None else (opinions != opinions[middle]).nonzero()[0].tolist()
+    name = found.class_names[cell.label]
+    title = f"operator {cell.operator} on '{name}', scale {cell.scale:.3f}"
+    return Block(
+        strip.frames[None], title=title, boxed=[(0, frame) for frame in lost], colour=colour
+    )
+
+
+def _show(terminal: Terminal, found: Invariance) -> None:
+    rows = []
+    for label, name in enumerate(found.class_names):
+        if not found.counts[label]:
+            continue
+        ranking = found.ranking(label)
+        cells = [" ".join(str(cell.operator) for cell in ranking[:_NAMED])]
+        cells.append(" ".join(str(cell.operator) for cell in ranking[::-1][:_NAMED]))
+        means = [f"{float(table[label].mean()):.4f}" for table in (found.scales, found.moves)]
+        rows.append([name, str(int(found.counts[label])), *means, *cells])
+    columns = ["class", "images", "scale", "move", "tolerates most", "tolerates least"]
+    terminal.result_table("average scale, relative move, and operators by number", columns, rows)

@@ -1,0 +1,191 @@
+"""Which transformations a classifier ignores: how far each class may go along each operator.
+
+The coefficient encoder has learned how far every operator can carry a point before the classifier
+changes its mind. Averaged over the images of a class, a large scale says that the classifier is
+robust to that transformation of that class, a small one that it is sensitive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from transop.data import ImageDataset
+from transop.errors import UserError
+from transop.model import ManifoldAutoencoder
+from transop.progress import Progress, silent
+
+_CHUNK = 1_000
+_N_FRAMES = 9
+_REACH = 8.0  # a strip goes so many times the operator's average scale to either side
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far one class may go along one operator: average scale, and the move it makes."""
+
+    label: int
+    operator: int
+    scale: float
+    move: float
+
+
+@dataclass(frozen=True)
+class Invariance:
+    """Average scales by class and living operator.
+
+    Attributes:
+        class_names: one per row.
+        operators: numbers of the living operators, one per column.
+        scales: average Laplace scale of the coefficient; NaN for a class without images.
+        moves: average relative move |Psi z| scale / |z| that such a coefficient makes, which
+            compares operators of different magnitude.
+        counts: images of each class.
+        examples: of each class the row of its most typical image, -1 without one.
+    """
+
+    class_names: tuple[str, ...]
+    operators: tuple[int, ...]
+    scales: Float[np.ndarray, "k m"]
+    moves: Float[np.ndarray, "k m"]
+    counts: Int[np.ndarray, " k"]
+    examples: Int[np.ndarray, " k"]
+
+    def ranking(self, label: int) -> list[Tolerance]:
+        """List a class's operators, those it tolerates most first.
+
+        They are compared by the move they make: a weak operator has a large scale for nothing.
+        """
+        order = np.argsort(-self.moves[label], kind="stable")
+        return [self._cell(label, int(column)) for column in order]
+
+    def extremes(self, n: int) -> tuple[list[Tolerance], list[Tolerance]]:
+        """Choose the cells with the highest and with the lowest scales, each operator once.
+
+        Scales are compared with the operator's average over classes: otherwise the operator of
+        the smallest magnitude would win everywhere.
+        """
+        relative = self.scales / np.nanmean(self.scales, axis=0)
+        flat = np.argsort(np.where(np.isnan(relative), np.inf, relative), axis=None, kind="stable")
+        seen = np.isfinite(relative).sum()
+        ascending = [divmod(int(cell), relative.shape[1]) for cell in flat[:seen]]
+        return self._first_of_each(ascending[::-1], n), self._first_of_each(ascending, n)
+
+    def _first_of_each(self, cells: list[tuple[int, int]], n: int) -> list[Tolerance]:
+        chosen: dict[int, Tolerance] = {}
+        for label, column in cells:
+            if len(chosen) < n:
+                chosen.setdefault(column, self._cell(label, column))
+        return list(chosen.values())
+
+    def _cell(self, label: int, column: int) -> Tolerance:
+        scale, move = float(self.scales[label, column]), float(self.moves[label, column])
+        return Tolerance(label, self.operators[column], scale, move)
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One operator applied to a typical image of a class, in both directions."""
+
+    tolerance: Tolerance
+    coefficients: Float[np.ndarray, " t"]
+    frames: Float[np.ndarray, "t c h w"]
+    opinions: Int[np.ndarray, " t"] | None  # what the classifier calls each frame
+
+
+@torch.no_grad()
+def measure_invariance(
+    model: ManifoldAutoencoder,
+    dataset: ImageDataset,
+    *,
+    n_images: int = 10_000,
+    progress: Progress = silent,
+) -> Invariance:
+    """Average the encoded scales over held-out images of every class.
+
+    Args:
+        model: with a coefficient encoder; its classifier names images that have no label.
+        dataset: the images; test images if it has some, else validation, else training images.
+        n_images: how many to look at, at most.
+        progress: announces long work.
+    """
+    living = model.operators.living().nonzero()[:, 0].cpu()
+    if len(living) == 0:
+        raise UserError("no operator of this run is living; train it with less operator_decay")
+    split = next(name for name in ("test", "validation", "train") if name in dataset.splits)
+    rows = dataset.splits[split][:n_images]
+    latents, labels = _encode(model, dataset, rows, progress)
+    scales = model.scales_at(latents).cpu()[:, living]
+    matrices = model.operators.operators[living.to(latents.device)]
+    speeds = torch.einsum("mij,bj->bmi", matrices, latents).norm(dim=2)
+    relative = (speeds / latents.norm(dim=1, keepdim=True).clamp_min(1e-12)).cpu() * scales
+    n_classes = max(int(labels.max()) + 1, dataset.n_classes)
+    averages, moves, examples = [], [], []
+    for label in range(n_classes):
+        own = (labels == label).nonzero()[:, 0]
+        averages.append(scales[own].mean(0))
+        moves.append(relative[own].mean(0))
+        examples.append(_most_typical(latents.cpu(), own, rows))
+    names = model.class_names or dataset.meta.class_names or tuple(map(str, range(n_classes)))
+    return Invariance(
+        class_names=tuple(names[:n_classes]),
+        operators=tuple(living.tolist()),
+        scales=torch.stack(averages).numpy(),
+        moves=torch.stack(moves).numpy(),
+        counts=torch.bincount(labels, minlength=n_classes).numpy(),
+        examples=np.array(examples),
+    )
+
+
+@torch.no_grad()
+def draw_strip(
+    model: ManifoldAutoencoder, dataset: ImageDataset, found: Invariance, cell: Tolerance
+) -> Strip:
+    """Apply a cell's operator to its class's most typical image, a fixed range for all classes.
+
+    Args:
+        model: the model ``found`` was measured on.
+        dataset: the images it was measured on.
+        found: gives the range, eight times the operator's average scale over all classes.
+        cell: which class and operator.
+    """
+    average = float(np.nanmean(found.scales[:, found.operators.index(cell.operator)]))
+    image = dataset.batch(found.examples[cell.label : cell.label + 1])
+    latents = model.encode(image).expand(_N_FRAMES, -1)
+    path = torch.linspace(-_REACH, _REACH, _N_FRAMES) * average
+    coefficients = torch.zeros(_N_FRAMES, model.operators.n_operators)
+    coefficients[:, cell.operator] = path
+    moved = model.transport(latents, coefficients)
+    opinions = None
+    if model.classifier is not None:
+        opinions = model.classify_latents(moved).argmax(1).cpu().numpy()
+    return Strip(cell, path.numpy(), model.decode(moved).cpu().numpy(), opinions)
+
+
+def _encode(
+    model: ManifoldAutoencoder, dataset: ImageDataset, rows: np.ndarray, progress: Progress
+) -> tuple[Float[Tensor, "n d"], Int[Tensor, " n"]]:
+    """Encode images and name them: by their labels, else by the classifier."""
+    latents, labels = [], []
+    starts = range(0, len(rows), _CHUNK)
+    for start in progress(starts, "reading scales", len(starts)):
+        part = rows[start : start + _CHUNK]
+        images = dataset.batch(part)
+        latents.append(model.encode(images))
+        if dataset.labels is not None:
+            labels.append(torch.from_numpy(dataset.labels[part]))
+        else:
+            labels.append(model.classify(images).argmax(1).cpu())
+    return torch.cat(latents), torch.cat(labels)
+
+
+def _most_typical(latents: Tensor, own: Int[Tensor, " n"], rows: np.ndarray) -> int:
+    """Find the image of a class whose latent is closest to the class's mean."""
+    if len(own) == 0:
+        return -1
+    distance = (latents[own] - latents[own].mean(0)).norm(dim=1)
+    return int(rows[own[int(distance.argmin())]])
