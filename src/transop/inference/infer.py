@@ -1,6 +1,7 @@
 """The one door to all solvers: checks, starting points, restarts, and guarantees."""
 
 import inspect
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -148,9 +149,10 @@ def _never_worse_than_standing_still(problem: Problem, found: InferenceResult) -
     missed = problem.z1 - problem.z0
     still = missed.square().sum(-1) / 2
     # A comparison with NaN is false, so a broken objective counts as bad too.
-    good = (found.objective <= still) & torch.isfinite(found.coefficients).all(-1)
-    if bool(good.all()):
+    good = found.objective <= still
+    if bool(good.all()) and math.isfinite(float(found.coefficients.sum())):
         return found
+    good &= torch.isfinite(found.coefficients).all(-1)
     tiny = torch.finfo(still.dtype).tiny
     lengths = torch.linalg.vector_norm(problem.z1, dim=-1).clamp_min(tiny)
     standing = InferenceResult(

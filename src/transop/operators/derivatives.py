@@ -23,9 +23,9 @@ from transop.operators.series import (
     plan_series,
 )
 
-# Entries of generators worked on at once: small enough for a core's own cache, because every
-# term of the series reads the generators again.
-_CHUNK_ENTRIES = 2**17
+# Entries of generators worked on at once: enough to make a call worth its overhead, little
+# enough (4 MiB in float32) that memory does not grow with the batch.
+_CHUNK_ENTRIES = 2**20
 
 
 @torch.no_grad()
