@@ -11,11 +11,11 @@ from transop.progress import Progress, silent
 from transop.training import train
 
 _OVERRIDES = (
-    "data.limit=1500",
-    "autoencoder.width=12",
-    "autoencoder.epochs=12",
-    "operators.epochs=10",
-    "fine_tuning.epochs=1",
+    "data.limit=2000",
+    "autoencoder.width=16",
+    "autoencoder.epochs=20",
+    "operators.epochs=15",
+    "fine_tuning.epochs=2",
     "classifier.epochs=6",
     "coefficient_encoder.epochs=8",
     "coefficient_encoder.distil_samples=4000",
