@@ -1,6 +1,7 @@
 # Each target does its own set-up; only Python 3.11+ and a package index are needed.
 #     make demo     train on 5,000 digits, pictures and a summary in runs/demo
 #     make test     the tests
+#     make browser-test   the explorer's tests, in Chromium
 #     make lint     formatter, linter, type checker and import contracts
 #     make check    both of these: what pre-commit and CI run
 #     make venv     only the set-up
@@ -15,7 +16,7 @@ EXTRAS := dev,perceptual,explore,export,hub,faiss
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint check clean
+.PHONY: help venv demo test browser-test lint check clean
 
 help:
 	@sed -n 's/^#     //p' Makefile
@@ -37,6 +38,9 @@ demo: $(STAMP)
 # One thread per worker: the tests' arrays are small, two workers use two cores better.
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(PYTEST_ARGS)
+
+browser-test: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

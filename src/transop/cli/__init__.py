@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from transop.cli import augment, bench, data, demo, invariance, paper, path, report, train
+from transop.cli import augment, bench, data, demo, explore, invariance, paper, path, report, train
 from transop.cli.terminal import Interrupted, Terminal, make_streams_forgiving
 
 # A function becomes a command, a typer.Typer a group of them; --help keeps this order.
@@ -25,6 +25,7 @@ COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {
     "path": path.path,
     "augment": augment.augment,
     "invariance": invariance.invariance,
+    "explore": explore.explore,
     "data": data.data,
     "report": report.report,
     "paper": paper.paper,

@@ -1,0 +1,102 @@
+"""What a run's folder says about how it went."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from transop.artifacts import read_json
+from transop.errors import ArtifactError
+from transop.explorer.opened import OpenRun
+
+_PLAIN = {
+    "test_mse": "mean squared error of reconstructed test images",
+    "living": "operators alive",
+    "largest_real_part": "fastest growth rate of an operator",
+    "latent_magnitude": "mean length of a latent point",
+    "label_agreement": "share of training pairs with the same label",
+    "latent_scale": "latent scale",
+    "test_accuracy": "accuracy of the classifier on test images",
+    "distilled_agreement": "agreement of the distilled classifier with its teacher",
+    "kept_label_encoded": "moves with encoded scales that keep the class",
+    "kept_label_prior": "moves with the fixed prior that keep the class",
+    "relative_move_encoded": "length of a move with encoded scales, as a share of the point's",
+    "relative_move_prior": "length of a move with the fixed prior, as a share of the point's",
+    "mean_scale": "mean encoded scale",
+    "seconds": "seconds",
+}
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """A run's story, ready to be shown; parts that are not in the folder are empty.
+
+    Attributes:
+        curves: for every phase its loss: steps and values.
+        results: for every finished phase names in plain words and values.
+        findings: what the diagnostics noticed, in words.
+        settings: the text of ``config.toml``.
+        environment: versions, seed and hardware.
+    """
+
+    curves: dict[str, tuple[list[float], list[float]]]
+    results: dict[str, list[tuple[str, str]]]
+    findings: list[str]
+    settings: str
+    environment: list[tuple[str, str]]
+
+
+def read_facts(run: OpenRun) -> RunFacts:
+    """Read a run's metrics, results, settings and environment."""
+    folder = run.folder
+    records = [r for r in folder.read_metrics() if isinstance(r, dict)]
+    return RunFacts(
+        curves=_curves(records),
+        results=_results(folder.finished_phases()),
+        findings=[f"{r.get('phase')}: {r['finding']}" for r in records if "finding" in r],
+        settings=folder.config_file.read_text("utf-8") if folder.config_file.exists() else "",
+        environment=_environment(run),
+    )
+
+
+def _curves(records: list[dict[str, Any]]) -> dict[str, tuple[list[float], list[float]]]:
+    curves: dict[str, tuple[list[float], list[float]]] = {}
+    for record in records:
+        loss, step = record.get("loss"), record.get("step", -1)
+        if isinstance(loss, int | float) and math.isfinite(loss) and step >= 0:
+            steps, losses = curves.setdefault(str(record.get("phase")), ([], []))
+            steps.append(float(step))
+            losses.append(float(loss))
+    return {phase: curve for phase, curve in curves.items() if len(curve[0]) > 1}
+
+
+def _results(phases: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """Put every finished phase's numbers into words."""
+    return {
+        phase: [(_PLAIN.get(name, name.replace("_", " ")), _number(v)) for name, v in facts.items()]
+        for phase, facts in phases.items()
+        if isinstance(facts, dict)
+    }
+
+
+def _environment(run: OpenRun) -> list[tuple[str, str]]:
+    file = run.folder.environment_file
+    if not file.exists():
+        return []
+    try:
+        found = read_json(file)
+    except ArtifactError as error:
+        return [("environment", str(error))]
+    rows = []
+    for name, value in found.items() if isinstance(found, dict) else ():
+        text = json.dumps(value) if isinstance(value, list) else str(value)
+        if isinstance(value, dict):
+            text = ", ".join(f"{key} {version}" for key, version in value.items() if version)
+        rows.append((str(name).replace("_", " "), "none" if value is None else text))
+    return rows
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

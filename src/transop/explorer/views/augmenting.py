@@ -1,0 +1,72 @@
+"""Layout of the view Augment: images or a zip in, a contact sheet and a zip out."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from transop.data.picture import EXTENSIONS
+from transop.explorer.augmenting import MOST_COPIES, augment_images
+from transop.explorer.fragments import address, download, notice
+from transop.explorer.intake import MOST_IMAGES, read_collection
+from transop.explorer.opened import OpenRun
+from transop.explorer.views.events import PATIENT, sentences
+
+_LISTED = 8
+
+
+def lay_out(run: OpenRun) -> None:
+    """Lay the view out inside the current tab."""
+    if run.model.coefficient_encoder is None:
+        words = (
+            "This run has no coefficient encoder: moves are drawn from the fixed prior, "
+            f"scale {run.model.prior_scale:g}, the same for every image."
+        )
+        gr.HTML(notice(words, tone="missing"))
+    with gr.Row():
+        with gr.Column(min_width=280):
+            files = gr.File(
+                file_count="multiple",
+                file_types=[*sorted(EXTENSIONS), ".zip"],
+                label=f"Images, or zips of images: at most {MOST_IMAGES}, 20 MB a file",
+                height=180,
+                elem_id="augment-files",
+            )
+        with gr.Column(min_width=280):
+            copies = gr.Slider(1, MOST_COPIES, value=6, step=1, label="Copies of each")
+            multiplier = gr.Slider(0.1, 4, value=1, step=0.1, label="Factor on the scales")
+            seed = gr.Number(0, label="Seed", precision=0, minimum=0)
+    go = gr.Button("Augment", variant="primary", elem_id="augment")
+    result = gr.HTML(elem_id="augmented")
+
+    def augmented(
+        chosen: list[str] | None, n_copies: float, factor: float, start: float | None
+    ) -> tuple[str, None]:
+        with sentences():
+            images, complaints = read_collection(chosen or [], run.model)
+            if not images and complaints:
+                return _complaints(complaints), None
+            found = augment_images(
+                run,
+                images,
+                n_copies=int(n_copies),
+                multiplier=float(factor),
+                seed=abs(int(start or 0)),
+            )
+        count = found.n_images * found.n_copies
+        sheet = address(found.sheet, "image/png")
+        text = (
+            notice(f"{count} copies of {found.n_images} images, as the model draws them.")
+            + download(found.archive, "application/zip", "augmented.zip", "Save all as zip")
+            + download(found.sheet, "image/png", "contact-sheet.png", "Save contact sheet")
+            + f'<div class="tp-wide"><img src="{sheet}" alt="contact sheet"></div>'
+        )
+        return _complaints(complaints) + text, None
+
+    go.click(augmented, [files, copies, multiplier, seed], [result, files], **PATIENT)
+
+
+def _complaints(complaints: list[str]) -> str:
+    """Name what was left out."""
+    shown = "".join(notice(words, tone="beyond") for words in complaints[:_LISTED])
+    more = len(complaints) - _LISTED
+    return shown + (notice(f"and {more} more files left out", tone="beyond") if more > 0 else "")

@@ -1,0 +1,121 @@
+"""Layout of the view Map: the latent points in two dimensions."""
+
+from __future__ import annotations
+
+from html import escape
+
+import gradio as gr
+import numpy as np
+
+from transop.explorer.fragments import bars, captioned, notice, ramp
+from transop.explorer.latent_map import LatentMap, draw_map, ranges_at
+from transop.explorer.opened import OpenRun
+from transop.explorer.views.events import QUICK
+from transop.plotting import COLOURS
+
+_SIDE, _MARGIN = 600, 14
+_MORE = ("#8c564b", "#7f7f7f", "#bcbd22", "#17becf")  # for data with more than six classes
+_BY_CLASS = "class"
+_CLICK = """
+element.addEventListener('click', event => {
+  const point = event.target.closest('[data-point]');
+  if (point) trigger('click', {point: Number(point.dataset.point)});
+});
+"""
+
+
+def lay_out(run: OpenRun) -> None:
+    """Lay the view out inside the current tab."""
+    if run.dataset is None:
+        gr.HTML(notice(run.missing + " The map needs them.", tone="missing"))
+        return
+    found = draw_map(run)
+    choices = [("class", _BY_CLASS)] if found.labels is not None else []
+    if found.scales is not None:
+        choices += [(f"scale of operator {m}", str(i)) for i, m in enumerate(run.operators)]
+    first = choices[0][1] if choices else ""
+    with gr.Row():
+        with gr.Column(min_width=320, scale=2):
+            if choices:
+                colour = gr.Dropdown(choices, value=first, label="Colour", elem_id="map-colour")
+            drawn = gr.HTML(_draw(run, found, first, 0), js_on_load=_CLICK, elem_id="map")
+        with gr.Column(min_width=260):
+            last = len(found.points) - 1
+            number = gr.Slider(0, last, value=0, step=1, label="Point", elem_id="map-point")
+            about = gr.HTML(_about(run, found, 0), elem_id="map-about")
+
+    def clicked(event: gr.EventData) -> list[object]:
+        point = min(max(0, int(event._data.get("point", 0))), last)
+        return [point, _about(run, found, point)]
+
+    def coloured(by: str, point: float) -> str:
+        return _draw(run, found, by, int(point))
+
+    drawn.click(clicked, None, [number, about], **QUICK)
+    number.input(lambda point: _about(run, found, int(point)), number, about, **QUICK)
+    if choices:
+        for event in (colour.input, number.change):
+            event(coloured, [colour, number], drawn, **QUICK)
+
+
+def _draw(run: OpenRun, found: LatentMap, by: str, chosen: int) -> str:
+    """Draw the points, coloured, with the chosen one ringed."""
+    low, high = found.points.min(0), found.points.max(0)
+    unit = (found.points - low) / np.maximum(high - low, 1e-12).max()
+    places = _MARGIN + unit * (_SIDE - 2 * _MARGIN)
+    height = places[:, 1].max() + _MARGIN
+    colours, legend = _colours(run, found, by)
+    dots = [
+        f'<circle cx="{x:.1f}" cy="{height - y:.1f}" r="6" fill="{colour}" data-point="{i}"/>'
+        for i, ((x, y), colour) in enumerate(zip(places, colours, strict=True))
+    ]
+    x, y = places[chosen]
+    ring = (
+        f'<circle cx="{x:.1f}" cy="{height - y:.1f}" r="11" fill="none" stroke="currentColor" '
+        'stroke-width="3" pointer-events="none"/>'
+    )
+    words = (
+        f"{len(dots)} held-out images; these two directions show {found.share:.0%} of the spread"
+    )
+    return (
+        f'<svg class="tp-map" viewBox="0 0 {_SIDE} {height:.0f}" role="img" '
+        f'aria-label="{words}">{"".join(dots)}{ring}</svg>{legend}{notice(words)}'
+    )
+
+
+def _colours(run: OpenRun, found: LatentMap, by: str) -> tuple[list[str], str]:
+    """Choose the colour of every point, and explain the colours."""
+    if by == _BY_CLASS and found.labels is not None:
+        palette = (*COLOURS[:-1], *_MORE)
+        names = run.class_names
+        entries = [
+            f'<span><i style="border-top:9px solid {palette[k % len(palette)]}"></i>'
+            f"{escape(name)}</span>"
+            for k, name in enumerate(names)
+        ]
+        legend = f'<div class="tp-legend">{"".join(entries)}</div>'
+        return [palette[int(k) % len(palette)] for k in found.labels], legend
+    if by.isdigit() and found.scales is not None and int(by) < found.scales.shape[1]:
+        values = found.scales[:, int(by)]
+        low, high = float(values.min()), float(values.max())
+        shares = (values - low) / max(high - low, 1e-12)
+        ends = f"dark: {low:.3g}, may go least; light: {high:.3g}, may go furthest"
+        return [ramp(float(share)) for share in shares], notice(ends)
+    words = "One colour: the images have no labels and the run has no coefficient encoder."
+    return [COLOURS[0]] * len(found.points), notice(words, tone="missing")
+
+
+def _about(run: OpenRun, found: LatentMap, point: int) -> str:
+    """Show one point's image and its ranges."""
+    assert run.dataset is not None
+    image = run.dataset.batch([point])[0].numpy()
+    words = f"image {point + 1}"
+    if found.labels is not None:
+        words += f", class {run.class_names[int(found.labels[point])]}"
+    ranges = ranges_at(found, point)
+    if ranges is None:
+        missing = "No scales: this run has no coefficient encoder."
+        return captioned(image, words) + notice(missing, tone="missing")
+    names = [f"operator {m}" for m in run.operators]
+    head = '<p class="tp-title">Range that keeps identity here, to either side</p>'
+    return captioned(image, words) + head + bars(ranges.tolist(), names, unit="plain")

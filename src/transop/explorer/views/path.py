@@ -1,0 +1,124 @@
+"""Layout of the view Path: two images, the way between them and beyond."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+import numpy as np
+import torch
+from torch import Tensor
+
+from transop.explorer.fragments import address, captioned, curves, download, notice, strip
+from transop.explorer.opened import OpenRun
+from transop.explorer.path import FROM, TO, Walk, notable_classes, walk
+from transop.explorer.transform import class_name
+from transop.explorer.views.chooser import Chooser
+from transop.explorer.views.events import PATIENT, QUICK, sentences
+from transop.plotting import animate, image_grid, render_figure
+
+_EVERY = 4  # of the frames, how many apart those of the strip are
+
+
+def lay_out(run: OpenRun) -> None:
+    """Lay the view out inside the current tab."""
+    ends = []
+    with gr.Row():
+        for key, title, number in (("path-start", "Start", 1), ("path-end", "End", 2)):
+            with gr.Column(min_width=280):
+                chooser = Chooser(run, key, number=number)
+                image = chooser.first(number)
+                shown = gr.HTML(captioned(image.numpy(), title), elem_id=f"{key}-image")
+                state = gr.State(image.numpy())
+                chooser.connect(_chosen(title), [state, shown])
+                ends.append(state)
+    go = gr.Button("Walk from start to end", variant="primary", elem_id="walk")
+    walked = gr.State(None)
+    with gr.Row(visible=False) as place:
+        with gr.Column(min_width=280):
+            t = gr.Slider(FROM, TO, value=1, step=(TO - FROM) / 64, label="t", elem_id="time")
+            frame = gr.HTML(elem_id="frame")
+        with gr.Column(min_width=280):
+            facts = gr.HTML(elem_id="path-facts")
+    strips = gr.HTML(elem_id="strips")
+
+    def walk_now(start: Any, end: Any) -> list[Any]:
+        with sentences():
+            found = walk(run, torch.from_numpy(start), torch.from_numpy(end))
+        show = gr.update(visible=True)
+        return [found, show, 1.0, _frame(found, 1.0), _facts(run, found), _strips(run, found)]
+
+    outputs = [walked, place, t, frame, facts, strips]
+    go.click(walk_now, ends, outputs, **PATIENT)
+    t.input(_frame, [walked, t], frame, **QUICK)
+
+
+def _chosen(title: str) -> Any:
+    def show(image: Tensor) -> list[Any]:
+        return [image.numpy(), captioned(image.numpy(), title)]
+
+    return show
+
+
+def _frame(found: Walk, t: float) -> str:
+    """Show both ways at one time, large."""
+    at = found.position(t)
+    moment = f"t = {found.times[at]:.2f}"
+    pair = captioned(found.path.frames[at], f"operators, {moment}")
+    pair += captioned(found.line.frames[at], f"straight line, {moment}")
+    return f'<div class="tp-pair">{pair}</div>'
+
+
+def _facts(run: OpenRun, found: Walk) -> str:
+    """Say which operators the path uses and how well it arrives, and offer it as files."""
+    used = [(m, float(c)) for m, c in enumerate(found.coefficients) if c != 0]
+    used.sort(key=lambda pair: -abs(pair[1]))
+    parts = [
+        notice(
+            f"At t = 1 the path ends {found.residual:.0%} of the end's latent length away from "
+            "the end" + ("." if found.converged else "; inference did not converge.")
+        )
+    ]
+    if used:
+        words = ", ".join(f"{m}: {c:+.3g}" for m, c in used)
+        parts.append(notice(f"Coefficients by operator, strongest first: {words}"))
+    else:
+        words = "Every coefficient is zero: these images are no pair for the learned operators."
+        parts.append(notice(words, tone="beyond"))
+    gif = animate(found.path.frames)
+    parts.append(
+        f'<figure><img class="tp-medium" src="{address(gif, "image/gif")}" '
+        'alt="the moving image"><figcaption>moving</figcaption></figure>'
+    )
+    parts.append(download(gif, "image/gif", "path.gif", "Save as GIF"))
+    parts.append(download(_sheet(found), "image/png", "path.png", "Save as PNG"))
+    return "".join(parts)
+
+
+def _sheet(found: Walk) -> bytes:
+    """Draw the strip of both ways as a picture file."""
+    rows = np.stack([found.path.frames[::_EVERY], found.line.frames[::_EVERY]])
+    labels = [f"{t:.3g}" for t in found.times[::_EVERY]]
+    names = ["operators", "straight line"]
+    return render_figure(image_grid(rows, row_labels=names, column_labels=labels), "png")
+
+
+def _strips(run: OpenRun, found: Walk) -> str:
+    """Show both strips and, with a classifier, how sure it is along them."""
+    times = [f"t = {t:.3g}" for t in found.times[::_EVERY]]
+    marked = times.index("t = 1")
+    parts = [
+        strip(found.path.frames[::_EVERY], times, "Along the operators", marked=marked),
+        strip(found.line.frames[::_EVERY], times, "Along the straight line", marked=marked),
+    ]
+    if found.path.probabilities is None or found.line.probabilities is None:
+        words = "No probability curve: this run has no classifier (train its phase 'classifier')."
+        return "".join([*parts, notice(words, tone="missing")])
+    lines = []
+    for label in notable_classes(found):
+        name = class_name(run, label)
+        lines.append((f"{name}, operators", found.path.probabilities[:, label].tolist(), False))
+        lines.append((f"{name}, straight line", found.line.probabilities[:, label].tolist(), True))
+    title = "Probability along the path, over t; upright lines mark start and end"
+    drawn = curves(found.times.tolist(), lines, title=title, limits=(0, 1), marks=(0, 1))
+    return "".join([*parts, drawn])

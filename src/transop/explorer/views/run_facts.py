@@ -1,0 +1,66 @@
+"""Layout of the view Run: curves, diagnostics, settings and environment."""
+
+from __future__ import annotations
+
+from html import escape
+
+import gradio as gr
+
+from transop.explorer.fragments import curves, notice, table
+from transop.explorer.opened import OpenRun
+from transop.explorer.run_facts import RunFacts, read_facts
+from transop.explorer.views.events import QUICK
+
+
+def lay_out(run: OpenRun) -> None:
+    """Lay the view out inside the current tab."""
+    again = gr.Button("Read the folder again", size="sm", elem_id="run-again")
+    story = gr.HTML(_story(read_facts(run)), elem_id="run-facts")
+    again.click(lambda: _story(read_facts(run)), None, story, **QUICK)
+
+
+def _story(facts: RunFacts) -> str:
+    return "".join((_diagnostics(facts), _results(facts), _curves(facts), _setting(facts)))
+
+
+def _diagnostics(facts: RunFacts) -> str:
+    """Repeat what training noticed."""
+    if facts.findings:
+        return "".join(notice(words, tone="beyond") for words in facts.findings)
+    if not facts.curves:
+        words = "The folder holds no metrics, so nothing is known about how training went."
+        return notice(words, tone="missing")
+    return notice("Training noticed no sign of trouble.")
+
+
+def _results(facts: RunFacts) -> str:
+    parts = [
+        f"<h3>{escape(_title(phase))}</h3>{table(rows)}" for phase, rows in facts.results.items()
+    ]
+    return "".join(parts)
+
+
+def _curves(facts: RunFacts) -> str:
+    parts = []
+    for phase, (steps, losses) in facts.curves.items():
+        title = f"{_title(phase)}: loss over {steps[-1]:,.0f} steps"
+        parts.append(curves(steps, [("loss", losses, False)], title=title))
+    return "".join(parts)
+
+
+def _setting(facts: RunFacts) -> str:
+    """Show settings and environment, folded away."""
+    parts = []
+    if facts.settings:
+        text = f'<pre class="tp-wide">{escape(facts.settings)}</pre>'
+        parts.append(f"<details><summary>Settings</summary>{text}</details>")
+    else:
+        parts.append(notice("The folder holds no config.toml with settings.", tone="missing"))
+    if facts.environment:
+        text = table(facts.environment)
+        parts.append(f"<details open><summary>Environment</summary>{text}</details>")
+    return "".join(parts)
+
+
+def _title(phase: str) -> str:
+    return phase.replace("_", " ").capitalize()

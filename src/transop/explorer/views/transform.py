@@ -1,0 +1,156 @@
+"""Layout of the view Transform: one image, one slider per living operator."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import gradio as gr
+from torch import Tensor
+
+from transop.explorer.fragments import bars, captioned, notice, strip
+from transop.explorer.opened import OpenRun
+from transop.explorer.transform import Moved, Start, class_name, move, start_from, surprise
+from transop.explorer.views.chooser import Chooser
+from transop.explorer.views.events import PATIENT, QUICK, sentences
+
+_IN_SIGHT = 8  # sliders shown at once; weaker operators wait under a heading
+
+
+def lay_out(run: OpenRun) -> None:
+    """Lay the view out inside the current tab."""
+    with gr.Row():
+        with gr.Column(min_width=300):
+            chooser = Chooser(run, "transform")
+            begin = start_from(run, chooser.first())
+            start = gr.State(begin)
+            shown = gr.HTML(_result(run, begin, [0.0] * len(run.operators)), elem_id="transformed")
+        with gr.Column(min_width=300):
+            marks = gr.HTML(_marks(run, begin, ()), elem_id="marks")
+            sliders = _sliders(run, begin)
+            with gr.Row():
+                reset = gr.Button("Reset", elem_id="reset")
+                sample = gr.Button("Surprise me", variant="primary", elem_id="surprise")
+    samples = gr.HTML(elem_id="surprises")
+
+    def moved(begin: Start, *values: float) -> tuple[str, str]:
+        where = move(run, begin, values)
+        return _describe(run, begin, where), _marks(run, begin, where.beyond)
+
+    def changed(image: Tensor) -> list[Any]:
+        fresh = start_from(run, image)
+        zero = [0.0] * len(run.operators)
+        updates = [gr.update(value=0, info=_range(fresh, i)) for i in range(len(zero))]
+        return [fresh, _result(run, fresh, zero), _marks(run, fresh, ()), "", *updates]
+
+    def surprised(begin: Start) -> str:
+        with sentences():
+            return _surprises(run, begin, secrets.randbelow(2**31))
+
+    for slider in sliders:
+        slider.input(moved, [start, *sliders], [shown, marks], **QUICK)
+    chooser.connect(changed, [start, shown, marks, samples, *sliders])
+    zeros = [0.0] * len(sliders)
+    again = lambda begin: [*moved(begin, *zeros), *zeros]  # noqa: E731
+    reset.click(again, start, [shown, marks, *sliders], **QUICK)
+    sample.click(surprised, start, samples, **PATIENT)
+
+
+def _sliders(run: OpenRun, begin: Start) -> list[gr.Slider]:
+    sliders = []
+
+    def add(position: int) -> None:
+        reach = run.reach[position]
+        sliders.append(
+            gr.Slider(
+                -reach,
+                reach,
+                value=0,
+                step=reach / 50,
+                label=f"Operator {run.operators[position]}",
+                info=_range(begin, position),
+                elem_id=f"operator-{run.operators[position]}",
+                elem_classes="tp-operator",
+                buttons=[],
+            )
+        )
+
+    for position in range(min(_IN_SIGHT, len(run.operators))):
+        add(position)
+    if len(run.operators) > _IN_SIGHT:
+        rest = len(run.operators) - _IN_SIGHT
+        with gr.Accordion(f"{rest} weaker operators", open=False, elem_id="weaker"):
+            for position in range(_IN_SIGHT, len(run.operators)):
+                add(position)
+    return sliders
+
+
+def _range(begin: Start, position: int) -> str:
+    if begin.allowed is None:
+        return "range unknown: no coefficient encoder"
+    return f"keeps identity here within ±{begin.allowed[position]:.2g}"
+
+
+def _result(run: OpenRun, begin: Start, values: list[float]) -> str:
+    return _describe(run, begin, move(run, begin, values))
+
+
+def _describe(run: OpenRun, begin: Start, where: Moved) -> str:
+    """Show the image as given and as moved, with what the classifier thinks."""
+    pair = captioned(begin.image, "given") + captioned(where.image, "moved")
+    parts = [f'<div class="tp-pair">{pair}</div>']
+    if where.is_lost:
+        words = "These coefficients carry the image out of all bounds; move a slider back."
+        parts.append(notice(words, tone="beyond"))
+    if where.probabilities is None:
+        words = "No class probabilities: this run has no classifier (train its phase 'classifier')."
+        parts.append(notice(words, tone="missing"))
+    else:
+        names = [class_name(run, k) for k in range(len(where.probabilities))]
+        parts.append(bars(where.probabilities.tolist(), names))
+    return "".join(parts)
+
+
+def _marks(run: OpenRun, begin: Start, beyond: tuple[int, ...]) -> str:
+    """Say which sliders have left their range, and outline them."""
+    if begin.allowed is None:
+        return notice(
+            "This run has no coefficient encoder, so no slider knows how far it may go here "
+            "(train its phase 'coefficient_encoder').",
+            tone="missing",
+        )
+    style = f"<style>{_bands(run, begin.allowed)}"
+    if not beyond:
+        return notice("All sliders are within the range that keeps identity.") + style + "</style>"
+    names = ", ".join(str(m) for m in beyond)
+    chosen = ",".join(f"#operator-{m}" for m in beyond)
+    words = f"Beyond the range that keeps identity: operator {names}."
+    style += f"{chosen}{{outline:2px solid var(--tp-alarm)!important}}</style>"
+    return notice(words, tone="beyond") + style
+
+
+def _bands(run: OpenRun, allowed: Sequence[float]) -> str:
+    """Colour the part of each slider's track that keeps identity."""
+    rules = []
+    for m, limit, reach in zip(run.operators, allowed, run.reach, strict=True):
+        half = 50 * min(1.0, limit / reach)
+        stops = f"--tp-from:{50 - half:.1f}%;--tp-to:{50 + half:.1f}%"
+        rules.append(f"#operator-{m}{{{stops}}}")
+    return "".join(rules)
+
+
+def _surprises(run: OpenRun, begin: Start, seed: int) -> str:
+    """Show random moves with encoded scales above the same draws with the fixed prior."""
+    found = surprise(run, begin, seed)
+    rows = []
+    if found.encoded is None:
+        words = "No encoded scales: this run has no coefficient encoder."
+        rows.append(notice(words, tone="missing"))
+    else:
+        captions = found.names[0] or [""] * len(found.encoded)
+        rows.append(strip(found.encoded, captions, "Sampled with encoded scales"))
+    captions = found.names[1] or [""] * len(found.prior)
+    title = f"The same draws with the fixed prior, scale {run.model.prior_scale:g}"
+    rows.append(strip(found.prior, captions, title))
+    return "".join(rows)

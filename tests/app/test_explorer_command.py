@@ -1,0 +1,45 @@
+"""``transop explore`` as a user calls it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from transop import cli
+from transop.explorer.server import is_loopback
+
+
+def test_a_run_that_is_not_there_is_a_user_mistake(tmp_path, capfd):
+    assert cli.run(["explore", str(tmp_path / "none"), "--no-browser"]) == 2
+    assert "is not a folder" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)]
+)
+def test_only_loopback_counts_as_private(host, expected):
+    assert is_loopback(host) == expected
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_the_command_serves_says_how_to_stop_and_stops(full_run, host):
+    command = [sys.executable, "-m", "transop", "explore", str(full_run), "--no-browser"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen([*command, "--host", host], env=environment, **pipes)
+    try:
+        address = process.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+        assert urllib.request.urlopen(address).status == 200
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert "press Ctrl-C to stop" in errors
+    assert ("warning: --host" in errors) == (host == "0.0.0.0")

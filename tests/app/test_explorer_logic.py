@@ -1,0 +1,209 @@
+"""What the explorer's views compute, without a page."""
+
+import base64
+import zipfile
+from io import BytesIO
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from transop.errors import DataError, UserError
+from transop.explorer import fragments, open_run
+from transop.explorer.intake import LARGEST_FILE, read_collection, read_drawing, read_upload
+from transop.explorer.transform import move, start_from, surprise
+
+
+@pytest.fixture(scope="module")
+def run(full_run):
+    return open_run(full_run)
+
+
+@pytest.fixture(scope="module")
+def bare(make_run):
+    """A run with nothing but operators."""
+    return open_run(make_run(encoder=False, classifier=False, labels=False, images=False))
+
+
+def png(side=20):
+    buffer = BytesIO()
+    Image.fromarray(np.full((side, side), 128, np.uint8)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def test_living_operators_come_strongest_first(run):
+    strength = run.model.operators.magnitudes().detach()[run.operators]
+    assert torch.equal(strength, strength.sort(descending=True).values)
+
+
+def test_examples_of_a_class_have_its_label(run):
+    for label in range(3):
+        assert set(run.dataset.labels[run.rows(label)]) == {label}
+
+
+def test_an_example_that_does_not_exist_is_refused_with_the_range(run):
+    with pytest.raises(UserError, match="not between 1 and 30"):
+        run.example(None, 31)
+
+
+def test_a_run_without_its_images_opens_and_says_why(bare):
+    assert bare.dataset is None
+    assert "config.toml" in bare.missing
+    assert len(bare.reach) == len(bare.operators)
+
+
+def test_a_folder_that_is_none_is_refused(tmp_path):
+    with pytest.raises(UserError, match="is not a folder"):
+        open_run(tmp_path / "nowhere")
+
+
+def test_sliders_at_zero_show_the_reconstruction(run):
+    image = run.example(None, 1)
+    moved = move(run, start_from(run, image), [0.0] * len(run.operators))
+    np.testing.assert_allclose(moved.image, run.model.reconstruct(image).numpy(), atol=1e-5)
+    assert moved.beyond == ()
+
+
+def test_a_slider_moves_its_own_operator(run):
+    start = start_from(run, run.example(None, 1))
+    values = [0.0] * len(run.operators)
+    values[1] = 0.7
+    coefficients = torch.zeros(run.model.operators.n_operators)
+    coefficients[run.operators[1]] = 0.7
+    expected = run.model.decode(run.model.transport(torch.tensor(start.latent), coefficients))
+    np.testing.assert_allclose(move(run, start, values).image, expected.numpy(), atol=1e-5)
+
+
+def test_a_slider_is_marked_only_once_it_leaves_its_range(run):
+    start = start_from(run, run.example(None, 1))
+    values = [0.0] * len(run.operators)
+    values[2] = -0.99 * start.allowed[2]
+    assert move(run, start, values).beyond == ()
+    values[2] = -1.01 * start.allowed[2]
+    assert move(run, start, values).beyond == (run.operators[2],)
+
+
+def test_probabilities_sum_to_one(run):
+    moved = move(run, start_from(run, run.example(0, 1)), [0.1] * len(run.operators))
+    assert moved.probabilities.sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_a_move_out_of_all_bounds_is_called_lost(run):
+    moved = move(run, start_from(run, run.example(0, 1)), [1e6] * len(run.operators))
+    assert moved.is_lost
+    assert np.isfinite(moved.image).all()
+
+
+def test_a_bare_run_moves_images_without_ranges_or_probabilities(bare):
+    start = start_from(bare, torch.rand(1, 16, 16))
+    moved = move(bare, start, [0.1] * len(bare.operators))
+    assert (start.allowed, moved.probabilities, moved.beyond) == (None, None, ())
+    assert surprise(bare, start, 0).encoded is None
+
+
+def test_surprises_repeat_with_their_seed_and_differ_between_scales(run):
+    start = start_from(run, run.example(None, 1))
+    first, second = surprise(run, start, 5), surprise(run, start, 5)
+    np.testing.assert_array_equal(first.encoded, second.encoded)
+    assert not np.array_equal(first.encoded, surprise(run, start, 6).encoded)
+    assert not np.array_equal(first.encoded, first.prior)
+
+
+def test_an_upload_is_resized_and_its_copy_removed(run, tmp_path):
+    file = tmp_path / "a.png"
+    file.write_bytes(png())
+    assert read_upload(file, run.model).shape == (1, 16, 16)
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"no picture", "no known image format"), (png()[:45], "not a readable image")],
+    ids=["text", "half a picture"],
+)
+def test_bad_uploads_are_refused_in_a_sentence_and_removed(run, tmp_path, content, words):
+    file = tmp_path / "a.png"
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=words) as caught:
+        read_upload(file, run.model)
+    assert "0x" not in str(caught.value)
+    assert not file.exists()
+
+
+def test_a_decompression_bomb_is_refused(run, tmp_path):
+    file = tmp_path / "bomb.png"
+    Image.new("1", (20_000, 20_000)).save(file)
+    assert file.stat().st_size < 1_000_000
+    with pytest.raises(DataError, match="bomb"):
+        read_upload(file, run.model)
+
+
+def test_an_upload_that_is_too_large_is_refused(run, tmp_path):
+    file = tmp_path / "large.png"
+    with file.open("wb") as stream:
+        stream.truncate(LARGEST_FILE + 1)
+    with pytest.raises(DataError, match="larger than 20 MB"):
+        read_upload(file, run.model)
+
+
+def test_a_drawing_becomes_an_image(run):
+    text = "data:image/png;base64," + base64.b64encode(png(280)).decode()
+    assert read_drawing(text, run.model).shape == (1, 16, 16)
+
+
+@pytest.mark.parametrize("text", [None, 7, "http://elsewhere", "data:image/png;base64,!!"])
+def test_what_is_no_drawing_is_refused(run, text):
+    with pytest.raises(DataError, match="drawing"):
+        read_drawing(text, run.model)
+
+
+def test_a_zip_gives_its_images_and_a_sentence_for_each_bad_one(run, tmp_path):
+    file = tmp_path / "many.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("../../a.png", png())
+        archive.writestr("sub/a.png", png())
+        archive.writestr("bad.png", b"no picture")
+        archive.writestr("readme.txt", b"hello")
+    images, complaints = read_collection([file], run.model)
+    assert list(images) == ["a.png", "a-2.png"]
+    assert len(complaints) == 1
+    assert "bad.png" in complaints[0]
+
+
+def test_a_zip_member_that_unpacks_without_end_is_left_out(run, tmp_path):
+    file = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb.png", bytes(LARGEST_FILE + 10))
+        archive.writestr("fine.png", png())
+    images, complaints = read_collection([file], run.model)
+    assert list(images) == ["fine.png"]
+    assert "more than allowed" in complaints[0]
+
+
+def test_a_file_that_only_claims_to_be_a_zip_is_refused(run, tmp_path):
+    file = tmp_path / "fake.zip"
+    file.write_bytes(b"no zip")
+    assert read_collection([file], run.model)[1] == [
+        "'fake.zip' is not a readable zip: File is not a zip file"
+    ]
+
+
+def test_names_cannot_smuggle_markup_into_the_page():
+    text = fragments.bars([0.5], ["<script>x</script>"]) + fragments.notice("<b>")
+    assert "<script" not in text
+    assert "<b>&lt;" not in text
+    assert "&lt;script" in text
+
+
+def test_a_picture_in_the_page_is_the_image_bit_by_bit():
+    image = np.random.default_rng(0).integers(0, 256, (3, 5, 5)) / 255
+    decoded = np.asarray(Image.open(BytesIO(fragments.png(image)))).transpose(2, 0, 1)
+    np.testing.assert_array_equal(decoded, np.rint(image * 255))
+
+
+def test_curves_draw_every_line_and_survive_gaps():
+    lines = [("a", [0.0, np.nan, 1.0], False), ("b", [1.0, 0.5, 0.0], True)]
+    text = fragments.curves([0, 1, 2], lines, title="t")
+    assert text.count("<polyline") == 2
+    assert "nan" not in text

@@ -1,0 +1,248 @@
+"""The explorer in a real browser."""
+
+import re
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from transop.explorer import open_run
+from transop.explorer.path import warm_up
+from transop.explorer.server import serving
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def address(full_run):
+    run = open_run(full_run)
+    warm_up(run)  # compiling may outlast a browser's patience on a busy machine
+    with serving(run) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def bare_address(make_run):
+    parts = {"encoder": False, "classifier": False, "labels": False, "images": False}
+    with serving(open_run(make_run(**parts))) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def colour_address(make_run):
+    with serving(open_run(make_run(channels=3, labels=False, encoder=False))) as served:
+        yield served
+
+
+def wait_until(statement, seconds=20):
+    end = time.monotonic() + seconds
+    while not statement():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.05)
+
+
+def moved_picture(page):
+    return page.locator("#transformed img").nth(1).get_attribute("src")
+
+
+def press(page, key, times=1):
+    for _ in range(times):
+        page.keyboard.press(key)
+
+
+def test_nothing_is_asked_of_the_outside(address, visit):
+    page = visit(address)
+    hosts = {urlsplit(url).hostname for url in page.asked if url.startswith("http")}
+    assert hosts == {"127.0.0.1"}
+    assert page.failures == []
+
+
+def test_the_served_page_loads_nothing_from_outside(address):
+    html = urllib.request.urlopen(address).read().decode()
+    # Gradio's own remarks for search engines name its home; browsers load none of them.
+    html = re.sub(r"<meta[^>]*>", "", html)
+    loaded = re.findall(r'(?:src|href|url\()\s*[=:]?\s*["\']?(https?://[^"\')\s]+)', html)
+    assert [url for url in loaded if not url.startswith(address.rstrip("/"))] == []
+    assert "fonts.googleapis" not in html
+
+
+@pytest.mark.parametrize("file", ["/etc/passwd", "model.safetensors", "config.json"])
+def test_no_file_is_served(address, full_run, file):
+    path = file if file.startswith("/") else full_run / file
+    for route in ("gradio_api/file=", "file=", "gradio_api/stream/"):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"{address}{route}{path}")
+        assert caught.value.code in (403, 404)
+
+
+def test_a_slider_moves_the_picture_by_keyboard_and_is_marked(address, visit):
+    page = visit(address)
+    before = moved_picture(page)
+    slider = page.locator(".tp-operator").first
+    slider.locator("input[type=range]").focus()
+    press(page, "ArrowRight", 40)
+    wait_until(lambda: "Beyond" in page.locator("#marks").inner_text())
+    assert moved_picture(page) != before
+    assert slider.evaluate("e => getComputedStyle(e).outlineStyle") == "solid"
+    page.click("#reset")
+    wait_until(lambda: moved_picture(page) == before)
+    assert "All sliders are within" in page.locator("#marks").inner_text()
+
+
+def test_surprises_show_encoded_scales_beside_the_prior(address, visit):
+    page = visit(address)
+    page.click("#surprise")
+    page.wait_for_selector("#surprises img")
+    assert page.locator("#surprises img").count() == 16
+    assert "fixed prior" in page.locator("#surprises").inner_text()
+
+
+def test_the_next_image_of_a_class_can_be_picked(address, visit, full_run):
+    page = visit(address)
+    run = open_run(full_run)
+    other = run.class_names[(int(run.dataset.labels[0]) + 1) % 2]  # not the image shown first
+    given = page.locator("#transformed img").first
+    before = given.get_attribute("src")
+    page.click("#transform-class input")
+    page.get_by_role("option", name=other, exact=True).click()
+    wait_until(lambda: given.get_attribute("src") != before)
+    second = given.get_attribute("src")
+    page.click("#transform-next")
+    wait_until(lambda: given.get_attribute("src") != second)
+    assert page.locator("#transform-number input").input_value() == "2"
+
+
+def test_an_upload_is_taken_and_a_bad_one_refused_in_a_sentence(address, visit, tmp_path):
+    page = visit(address)
+    before = moved_picture(page)
+    page.get_by_role("tab", name="Upload").first.click()
+    good, bad, bomb = (tmp_path / name for name in ("good.png", "bad.png", "bomb.png"))
+    Image.fromarray(np.tile(np.arange(40, dtype=np.uint8) * 6, (40, 1))).save(good)
+    bad.write_bytes(b"no picture")
+    Image.new("1", (20_000, 20_000)).save(bomb)
+    chooser = page.locator("input[type=file]").first
+    chooser.set_input_files(good)
+    wait_until(lambda: moved_picture(page) != before)
+    taken = moved_picture(page)
+    for file, words in ((bad, "no known image format"), (bomb, "decompression bomb")):
+        chooser.set_input_files(file)
+        page.wait_for_selector(f".toast-body:has-text('{words}')")
+    assert moved_picture(page) == taken
+
+
+def test_a_drawing_is_taken(address, visit):
+    page = visit(address)
+    before = moved_picture(page)
+    page.get_by_role("tab", name="Draw").first.click()
+    box = page.locator("#transform-draw canvas").bounding_box()
+    page.mouse.move(box["x"] + 60, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, box["y"] + 200, steps=4)
+    page.mouse.up()
+    wait_until(lambda: moved_picture(page) != before)
+
+
+def show(page, view):
+    """Choose a view; on a narrow page its tab may be folded away."""
+    tab = page.get_by_role("tab", name=view, exact=True).first
+    if tab.is_visible():
+        tab.click()
+    else:
+        page.locator(".overflow-menu > button").first.click()
+        page.locator(".overflow-dropdown button", has_text=view).click()
+
+
+def test_a_path_is_walked_its_time_moved_and_offered_as_files(address, visit):
+    page = visit(address)
+    show(page, "Path")
+    page.click("#walk")
+    page.wait_for_selector("#strips .tp-curve")
+    assert page.locator("#strips img").count() == 2 * 17
+    assert "latent length away" in page.locator("#path-facts").inner_text()
+    frame = page.locator("#frame img").first
+    before = frame.get_attribute("src")
+    page.locator("#time input[type=range]").focus()
+    press(page, "ArrowLeft", 16)
+    wait_until(lambda: "t = 0.00" in page.locator("#frame").inner_text())
+    assert frame.get_attribute("src") != before
+    for words, start in (("Save as GIF", b"GIF89a"), ("Save as PNG", b"\x89PNG")):
+        with page.expect_download() as download:
+            page.click(f"text={words}")
+        assert download.value.path().read_bytes().startswith(start)
+
+
+def test_a_point_of_the_map_is_chosen_by_mouse_and_by_keyboard(address, visit):
+    page = visit(address)
+    show(page, "Map")
+    about = page.locator("#map-about")
+    page.locator("#map circle[data-point='7']").click(force=True)
+    wait_until(lambda: "image 8," in about.inner_text())
+    page.locator("#map-point input[type=range]").focus()
+    press(page, "ArrowRight")
+    wait_until(lambda: "image 9," in about.inner_text())
+    page.click("#map-colour input")
+    page.get_by_role("option", name="scale of operator").first.click()
+    wait_until(lambda: "may go furthest" in page.locator("#map").inner_text())
+
+
+def test_uploaded_images_are_augmented_and_bad_ones_named(address, visit, tmp_path):
+    page = visit(address)
+    show(page, "Augment")
+    good, bad = tmp_path / "good.png", tmp_path / "bad.png"
+    Image.fromarray(np.tile(np.arange(40, dtype=np.uint8) * 6, (40, 1))).save(good)
+    bad.write_bytes(b"no picture")
+    page.locator("#augment-files input[type=file]").set_input_files([good, bad])
+    page.wait_for_selector("#augment-files >> text=good")
+    page.click("#augment")
+    page.wait_for_selector("#augmented img")
+    text = page.locator("#augmented").inner_text()
+    assert "6 copies of 1 images" in text
+    assert "'bad.png' is not a readable image" in text
+    with page.expect_download() as download:
+        page.click("text=Save all as zip")
+    with zipfile.ZipFile(download.value.path()) as archive:
+        assert len(archive.namelist()) == 6
+
+
+def test_the_run_view_tells_findings_and_settings(address, visit):
+    page = visit(address)
+    show(page, "Run")
+    text = page.locator("#run-facts").inner_text()
+    assert "operators: paths run away <fast>" in text
+    page.click("text=Settings")
+    assert "[data]" in page.locator("#run-facts pre").inner_text()
+
+
+def test_a_run_without_its_parts_is_explained(bare_address, visit):
+    page = visit(bare_address)
+    text = page.inner_text("body")
+    assert "no coefficient encoder" in text
+    assert "no classifier" in text
+    assert "images cannot be shown" in text
+    page.click("#surprise")
+    page.wait_for_selector("#surprises img")
+    assert page.locator("#surprises img").count() == 8
+
+
+def test_colour_images_are_shown_in_colour(colour_address, visit):
+    page = visit(colour_address)
+    assert page.locator("#transformed img").first.evaluate("e => e.naturalWidth") == 16
+    page.get_by_role("tab", name="Draw").first.click()
+    assert page.locator("#transform-draw input[type=color]").is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_a_phone_in_light_and_dark(address, visit, scheme):
+    page = visit(address, width=390, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    rendering = page.locator("#transformed img").first
+    assert rendering.evaluate("e => getComputedStyle(e).imageRendering") == "pixelated"
+    assert rendering.bounding_box()["width"] >= 120
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    brightness = sum(map(float, re.findall(r"[\d.]+", background)[:3])) / 3
+    assert (brightness > 128) == (scheme == "light")
