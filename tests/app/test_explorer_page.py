@@ -190,6 +190,16 @@ def test_a_point_of_the_map_is_chosen_by_mouse_and_by_keyboard(address, visit):
     wait_until(lambda: "may go furthest" in page.locator("#map").inner_text())
 
 
+def test_a_cell_of_the_invariance_map_shows_its_strip(address, visit):
+    page = visit(address)
+    show(page, "Invariance")
+    assert page.locator("#heat button").count() == 3 * 10
+    page.locator("#heat button[data-cell='1,4']").press("Enter")
+    page.wait_for_selector("#tolerance img")
+    assert page.locator("#tolerance img").count() == 9
+    assert "A typical square moved by operator" in page.locator("#tolerance").inner_text()
+
+
 def test_uploaded_images_are_augmented_and_bad_ones_named(address, visit, tmp_path):
     page = visit(address)
     show(page, "Augment")

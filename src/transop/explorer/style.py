@@ -17,12 +17,13 @@ STYLE = """
 .tp-operator input[type=range]::-moz-range-progress { background: none !important; }
 .tp-operator input[type=range]::-webkit-slider-thumb { border: 2px solid var(--color-accent); }
 .tp-large, .tp-small { image-rendering: pixelated; display: block; background: #888; }
-.tp-large { width: min(100%, 260px); aspect-ratio: 1; }
+.tp-large { width: 260px; max-width: 100%; aspect-ratio: 1; }
 .tp-small { width: 64px; height: 64px; max-width: none; }
 .tp-medium { image-rendering: pixelated; width: 140px; height: 140px; }
 figure { margin: 0; width: fit-content; }
 figcaption { font-size: .85em; text-align: center; min-height: 1.3em; }
-.tp-pair { display: grid; grid-template-columns: 1fr 1fr; gap: 12px; margin: 8px 0; }
+.tp-pair { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 12px;
+  margin: 8px 0; }
 .tp-pair figure { justify-items: center; display: grid; width: 100%; }
 .tp-strip { display: flex; gap: 6px; overflow-x: auto; padding: 3px 3px 8px; }
 .tp-strip figure { flex: none; }
