@@ -1,4 +1,8 @@
-"""The transport of a group of pairs and its derivative, all pairs of the group in lock step."""
+"""The transport of a group of pairs and its derivative, all pairs of the group in lock step.
+
+Inner loops are unrolled by hand into as many sums as the processor can keep under way, about
+eight. That makes some functions longer than elsewhere; a loop over sums would live in memory.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""The quadratic model of a group of pairs around their coefficients: slope and curvature."""
+"""The quadratic model of a group of pairs around their coefficients: slope and curvature.
+
+Inner loops are unrolled by hand, as in ``_flow_lanes``.
+"""
 
 from transop.inference._lanes import (
     any_above,
@@ -84,7 +87,7 @@ def _apply_operators(
     lanes = lane_count(ws)
     d, wide = rooms.dimension, rooms.padded
     zero = splat(ws, 0.0)
-    for k in range(0, n, 2):
+    for k in range(0, (n + 3) // 4 * 4, 2):
         for i in range(0, wide, 4):
             p, q = candidates[k] * d * wide + i, candidates[k + 1] * d * wide + i
             a0, a1, a2, a3 = zero, zero, zero, zero

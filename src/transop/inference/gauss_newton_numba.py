@@ -10,7 +10,7 @@ import hashlib
 import logging
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -126,8 +126,9 @@ class _Workers:
         """Return a pool of at least ``size`` threads."""
         with self._lock:
             if self._pool is None or self._size < size:
-                self._pool = ThreadPoolExecutor(size, thread_name_prefix="transop-inference")
-                self._size = size
+                # Threads start when needed; room for all keeps pools from being replaced.
+                self._size = max(size, os.cpu_count() or 1)
+                self._pool = ThreadPoolExecutor(self._size, thread_name_prefix="transop-inference")
             return self._pool
 
 
@@ -282,6 +283,6 @@ def _solve_all(
     n_helpers = min(n_threads, n_chunks) - 1
     helpers = [_workers.pool(n_helpers).submit(work) for _ in range(n_helpers)]
     work()
-    wait(helpers)
     for helper in helpers:
-        helper.result()
+        if not helper.cancel():  # one that has not started finds no work left
+            helper.result()
