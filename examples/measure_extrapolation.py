@@ -1,0 +1,46 @@
+"""Measure how long paths of a trained run keep their class, with the straight-line control.
+
+    python examples/measure_extrapolation.py runs/mnist
+
+Pairs of test images of one class, 400 per class, are joined by the run's operators and judged by
+the run's own classifier, which never saw a decoded image.
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+
+from transop import ManifoldAutoencoder, load_dataset
+from transop.artifacts import RunFolder
+from transop.config import load_settings
+from transop.evaluation import measure_extrapolation, same_class_pairs
+
+TIMES = [1.0, 1.5, 2.0, 2.5, 3.0]
+
+
+def main(run: str) -> None:
+    """Print accuracy, control and residual of a run."""
+    settings = load_settings(RunFolder(Path(run)).config_file)
+    dataset = load_dataset(settings.data.source)
+    model = ManifoldAutoencoder.from_pretrained(run)
+    assert dataset.labels is not None
+    test = dataset.splits["test"]
+    labels = dataset.labels[test]
+    first, second = same_class_pairs(labels, 400, torch.Generator().manual_seed(1))
+    result = measure_extrapolation(
+        model,
+        model.classify,
+        dataset.batch(test[first]),
+        dataset.batch(test[second]),
+        torch.from_numpy(labels[first]),
+        times=TIMES,
+    )
+    print("t        ", *(f"{t:6.1f}" for t in TIMES))
+    print("operators", *(f"{100 * a:6.1f}" for a in result.accuracy()))
+    print("control  ", *(f"{100 * a:6.1f}" for a in result.control_accuracy()))
+    print(f"mean relative residual {result.residual.mean():.3f}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
