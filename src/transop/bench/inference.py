@@ -28,7 +28,7 @@ from transop.inference import (
 from transop.operators.series import build_generator
 from transop.progress import Progress, silent
 
-OURS = "gauss-newton"
+OUR_SOLVER = "gauss-newton"
 REFERENCE = "proximal-nesterov"  # what the paper's authors ran
 CONTENDERS = (REFERENCE, "proximal", "subgradient", "conjugate-gradient")
 TOLERANCE = 1e-5
@@ -186,17 +186,17 @@ def _compare(
     """
     pairs = _draw(problem, size, seed)
     found: dict[str, InferenceResult] = {}
-    seconds: dict[str, tuple[float, ...]] = {OURS: ()}
+    seconds: dict[str, tuple[float, ...]] = {OUR_SOLVER: ()}
     share = -(-repeats // (len(solvers) + 1))
     label = f"latent {size.dimension}, {size.n_operators} operators, {size.n_pairs} pairs"
-    for name in progress([*solvers, OURS], label):
-        found[OURS], times = _time(problem, pairs, OURS, share)
-        seconds[OURS] += times
-        if name != OURS:
+    for name in progress([*solvers, OUR_SOLVER], label):
+        found[OUR_SOLVER], times = _time(problem, pairs, OUR_SOLVER, share)
+        seconds[OUR_SOLVER] += times
+        if name != OUR_SOLVER:
             found[name], seconds[name] = _time(problem, pairs, name, contender_repeats)
-    runs = [_summarise(name, result, seconds, found[OURS]) for name, result in found.items()]
-    flops = count_flops(problem.operators, found[OURS])
-    return SizeReport(size, tuple(runs), flops, flops / min(seconds[OURS]) / peak)
+    runs = [_summarise(name, result, seconds, found[OUR_SOLVER]) for name, result in found.items()]
+    flops = count_flops(problem.operators, found[OUR_SOLVER])
+    return SizeReport(size, tuple(runs), flops, flops / min(seconds[OUR_SOLVER]) / peak)
 
 
 _Pairs = tuple[Float[Tensor, "b d"], Float[Tensor, "b d"], Float[Tensor, "b m"]]
@@ -222,7 +222,7 @@ def _time(
             z1[part],
             sparsity_weight=problem.sparsity_weight,
             solver=solver,
-            initial=None if solver == OURS else start[part],
+            initial=None if solver == OUR_SOLVER else start[part],
             tolerance=TOLERANCE,
         )
 
@@ -252,7 +252,7 @@ def _summarise(
         non_zeros=float((found.coefficients != 0).sum(-1).double().mean()),
         converged=float(found.converged.double().mean()),
         iterations=float(found.iterations.double().mean()),
-        ratio=statistics.median(seconds[name]) / statistics.median(seconds[OURS]),
+        ratio=statistics.median(seconds[name]) / statistics.median(seconds[OUR_SOLVER]),
         worst_pair=float(ratios.max()) if len(ratios) else None,
     )
 
@@ -306,7 +306,7 @@ def _sweep(
         if key not in learned:
             learned[key] = learn_operators(*key, n_steps=learning_steps // 4, seed=seed)
         pairs = _draw(learned[key], size, seed)
-        _, ours = _time(learned[key], pairs, OURS, max(3, repeats // 3))
+        _, ours = _time(learned[key], pairs, OUR_SOLVER, max(3, repeats // 3))
         reference = None
         if size.n_pairs * size.dimension**2 <= _BEARABLE:
             reference = _time(learned[key], pairs, REFERENCE, 1)[1][0]

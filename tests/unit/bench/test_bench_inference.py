@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from transop.bench.digit_operators import find_neighbours, learn_operators, project_digits
-from transop.bench.inference import OURS, Size, bench_inference, count_flops
+from transop.bench.inference import OUR_SOLVER, Size, bench_inference, count_flops
 from transop.bench.inference_figure import draw_inference
 from transop.bench.peak import measure_peak
 from transop.errors import UserError
@@ -26,7 +26,7 @@ def test_every_solver_is_measured_on_every_size(report):
     assert [size.size.n_pairs for size in report.sizes] == [12, 8]
     for size in report.sizes:
         assert [run.solver for run in size.runs] == [
-            OURS,
+            OUR_SOLVER,
             "proximal-nesterov",
             "conjugate-gradient",
         ]
