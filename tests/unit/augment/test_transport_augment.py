@@ -345,42 +345,7 @@ def test_a_guard_never_enters_training_mode():
     assert not guard.classifier.training
 
 
-@pytest.mark.slow
-def test_compiled_it_does_the_same(model, images, seeded):
-    torch._dynamo.reset()
-    augment = TransportAugment(model, p=0.5, n_steps=2, residual=0.5, generator=seeded())
-    expected = augment(images)
-    compiled = torch.compile(augment, backend="eager", fullgraph=True)
-    torch.testing.assert_close(compiled(images, augment.params), expected)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"p": 0.5},
-        pytest.param({"guard": 0.0}, marks=pytest.mark.slow),
-        pytest.param({"same_on_batch": True, "p": 0.5, "n_steps": 2}, marks=pytest.mark.slow),
-    ],
-)
-def test_compiled_it_draws(model, images, settings):
-    torch._dynamo.reset()
-    augment = TransportAugment(model, **settings)
-    compiled = torch.compile(augment, backend="eager", fullgraph="guard" not in settings)
-    moved = compiled(images)
-    torch.testing.assert_close(augment(images, augment.params), moved)
-    assert not torch.equal(compiled(images), moved)
-
-
-@pytest.mark.slow
-def test_a_generator_works_when_compiled(model, images, seeded):
-    torch._dynamo.reset()
-    compiled = torch.compile(TransportAugment(model, generator=seeded()), backend="eager")
-    first = compiled(images)
-    torch._dynamo.reset()
-    compiled = torch.compile(TransportAugment(model, generator=seeded()), backend="eager")
-    assert torch.equal(compiled(images), first)
-
-
+@pytest.mark.usefixtures("as_users_run_it")
 def test_an_exported_model_moves_images_the_same_way(model, images, seeded, tmp_path):
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
@@ -407,6 +372,7 @@ def test_an_exported_model_moves_images_the_same_way(model, images, seeded, tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("as_users_run_it")
 def test_an_exported_model_draws_for_itself(model, images, tmp_path):
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
