@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from transop.errors import ArtifactError, UserError
 from transop.inference import InferenceResult, infer_coefficients
+from transop.inputs import as_batch, check_images, check_latents, in_chunks
 from transop.networks import (
     Autoencoder,
     CoefficientEncoder,
@@ -25,8 +26,6 @@ from transop.operators import TransportOperators, transport, transport_path
 from transop.pretrained import read_pretrained, upload, write_pretrained
 
 logger = logging.getLogger(__name__)
-
-_CHUNK = 250  # images through a network at once: larger chunks leave the cache and are slower
 
 Domain = Literal["image", "latent"]
 
@@ -111,18 +110,18 @@ class ManifoldAutoencoder(nn.Module):
         """
         batch, single = self.check_images(images)
         with self._evaluating(gradients):
-            points = _in_chunks(self.autoencoder.encode, batch) / self.latent_scale
+            points = in_chunks(self.autoencoder.encode, batch) / self.latent_scale
         return points[0] if single else points
 
     def decode(
         self, latents: Float[Tensor, "*b d"], *, gradients: bool = False
     ) -> Float[Tensor, "*b c h w"]:
         """Map latent points in scaled units to images; any leading axes are kept."""
-        points = self._check_latents(latents)
+        points = check_latents(latents, self.operators.weight)
         leading = points.shape[:-1]
         with self._evaluating(gradients):
             raw = points.reshape(-1, self.latent_dimension) * self.latent_scale
-            images = _in_chunks(self.autoencoder.decode, raw)
+            images = in_chunks(self.autoencoder.decode, raw)
         return images.reshape(*leading, *self.image_shape)
 
     def reconstruct(self, images: Any) -> Float[Tensor, "*b c h w"]:
@@ -137,7 +136,7 @@ class ManifoldAutoencoder(nn.Module):
         gradients: bool = False,
     ) -> Float[Tensor, "*b d"]:
         """Carry latent points along the flow: [TRANSPORT]  expm(sum_m c_m Psi_m) z."""
-        points = self._check_latents(latents)
+        points = check_latents(latents, self.operators.weight)
         with torch.set_grad_enabled(gradients):
             chosen = torch.as_tensor(coefficients).to(points)
             return transport(self.operators.operators, chosen, points)
@@ -156,7 +155,7 @@ class ManifoldAutoencoder(nn.Module):
         Returns:
             Coefficients and evidence with one row per pair; a single pair is one row.
         """
-        z0, z1 = (_as_batch(self.encode(images)) for images in (start, end))
+        z0, z1 = (as_batch(self.encode(images)) for images in (start, end))
         return self.infer_latents(z0, z1, sparsity_weight=sparsity_weight, **options)
 
     def infer_latents(
@@ -191,7 +190,7 @@ class ManifoldAutoencoder(nn.Module):
         """
         z0, z1 = self.encode(start), self.encode(end)
         times = torch.as_tensor(t, dtype=z0.dtype, device=z0.device)
-        points = self.latent_path(_as_batch(z0), _as_batch(z1), times, **options)
+        points = self.latent_path(as_batch(z0), as_batch(z1), times, **options)
         frames = self.decode(points)
         return frames[0] if z0.ndim == 1 else frames
 
@@ -220,7 +219,7 @@ class ManifoldAutoencoder(nn.Module):
                 "this model has no coefficient encoder; train the phase 'coefficient_encoder', "
                 f"or sample with the fixed prior_scale = {self.prior_scale:g}"
             )
-        points = self._check_latents(latents)
+        points = check_latents(latents, self.operators.weight)
         with self._evaluating(gradients):
             scales: Tensor = self.coefficient_encoder(points)
         return scales
@@ -231,20 +230,20 @@ class ManifoldAutoencoder(nn.Module):
         judge = self._judge()
         with self._evaluating(False):
             inputs = batch if self.classifier_domain == "image" else self.encode(batch)
-            logits = _in_chunks(judge, inputs)
+            logits = in_chunks(judge, inputs)
         return logits[0] if single else logits
 
     def classify_latents(
         self, latents: Float[Tensor, "*b d"], *, gradients: bool = False
     ) -> Float[Tensor, "*b k"]:
         """Give the class logits of latent points, decoded first if the classifier reads images."""
-        points = self._check_latents(latents)
+        points = check_latents(latents, self.operators.weight)
         judge, flat = self._judge(), points.reshape(-1, self.latent_dimension)
         inputs = flat
         if self.classifier_domain == "image":
             inputs = self.decode(flat, gradients=gradients)
         with self._evaluating(gradients):
-            logits = _in_chunks(judge, inputs)
+            logits = in_chunks(judge, inputs)
         return logits.reshape(*points.shape[:-1], logits.shape[-1])
 
     def config(self) -> dict[str, Any]:
@@ -335,52 +334,7 @@ class ManifoldAutoencoder(nn.Module):
         Returns:
             The batch, and whether it was a single image.
         """
-        batch = torch.as_tensor(images)
-        if not batch.is_floating_point():
-            raise UserError(
-                f"images have type {batch.dtype}; pass floats in [0, 1], such as images / 255"
-            )
-        if batch.ndim not in (3, 4) or tuple(batch.shape[-3:]) != self.image_shape:
-            wanted = ", ".join(str(n) for n in self.image_shape)
-            raise UserError(
-                f"images have shape {tuple(batch.shape)}; this model takes ({wanted}) or "
-                f"(batch, {wanted}): resize or convert them first"
-            )
-        single = batch.ndim == 3
-        batch = (batch.unsqueeze(0) if single else batch).to(
-            self.device, self.operators.weight.dtype
-        )
-        if values and batch.numel():
-            low, high = (float(value) for value in batch.detach().aminmax())
-            if not (low >= -1e-3 and high <= 1 + 1e-3):
-                raise UserError(
-                    f"images have values from {low:g} to {high:g}; pass values in [0, 1]"
-                )
-        return batch, single
-
-    def _check_latents(self, latents: Any) -> Float[Tensor, "*b d"]:
-        points = torch.as_tensor(latents)
-        if points.ndim < 1 or points.shape[-1] != self.latent_dimension:
-            raise UserError(
-                f"latents have shape {tuple(points.shape)}; the last axis must have length "
-                f"{self.latent_dimension}"
-            )
-        return points.to(self.device, self.operators.weight.dtype)
-
-
-def _as_batch(points: Tensor) -> Tensor:
-    return points.unsqueeze(0) if points.ndim == 1 else points
-
-
-def _in_chunks(function: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
-    """Apply a network to at most ``_CHUNK`` rows at a time, images laid out channels-last."""
-    outputs = []
-    for start in range(0, max(1, len(inputs)), _CHUNK):
-        chunk = inputs[start : start + _CHUNK]
-        if chunk.ndim == 4:
-            chunk = chunk.contiguous(memory_format=torch.channels_last)
-        outputs.append(function(chunk).contiguous())
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        return check_images(images, self.image_shape, self.operators.weight, values=values)
 
 
 def _build(

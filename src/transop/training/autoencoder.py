@@ -15,7 +15,7 @@ from transop.networks import Autoencoder, prefer_channels_last
 from transop.pretrained import read_pretrained
 from transop.training.batches import BatchOrder
 from transop.training.loop import Loop, steps_in
-from transop.training.schedule import set_learning_rate
+from transop.training.schedule import schedule_rate
 from transop.training.session import Session
 
 PHASE = "autoencoder"
@@ -83,17 +83,9 @@ def train_autoencoder(
         value = loss(wrapped, images, noise)
         if not loop.check(value):
             continue
-        wrapped_optimiser.zero_grad()
-        session.fabric.backward(value)
-        set_learning_rate(
-            optimiser,
-            settings.schedule,
-            settings.learning_rate,
-            step,
-            n_steps,
-            factor=loop.step_factor,
-        )
-        wrapped_optimiser.step()
+        peak = settings.learning_rate
+        rate = schedule_rate(optimiser, settings.schedule, peak, step, n_steps)
+        loop.descend(wrapped_optimiser, value, rate)
         loop.record(loss=value.item())
     network.eval()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from transop.config import ClassifierSettings
@@ -74,9 +75,7 @@ def _train(
         classifier.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
     )
     wrapped, wrapped_optimiser = session.fabric.setup(classifier, optimiser)
-    latents = None
-    if settings.domain == "latent":
-        latents = encode_split(model.autoencoder, dataset) / model.latent_scale
+    inputs_of = _inputs(session, model, dataset)
     positions = BatchOrder(session, PHASE, np.arange(len(rows)), batch_size)
     labels = torch.from_numpy(dataset.labels[rows])
     loop = Loop(
@@ -92,22 +91,25 @@ def _train(
     classifier.train()
     for step in loop:
         chosen = positions.rows(step)
-        if latents is None:
-            inputs = load_images(dataset, rows[chosen], session)
-        else:
-            inputs = latents[torch.from_numpy(chosen)]
-        logits = wrapped(inputs)
+        logits = wrapped(inputs_of(chosen))
         truth = labels[torch.from_numpy(chosen)].to(logits.device)
         value = cross_entropy(logits.float(), truth)
         if not loop.check(value):
             continue
-        wrapped_optimiser.zero_grad()
-        session.fabric.backward(value)
-        for group in optimiser.param_groups:
-            group["lr"] = settings.learning_rate * loop.step_factor
-        wrapped_optimiser.step()
+        loop.descend(wrapped_optimiser, value, settings.learning_rate)
         correct = (logits.argmax(1) == truth).float().mean().item()
         loop.record(loss=value.item(), accuracy=correct)
+
+
+def _inputs(
+    session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
+) -> Callable[[np.ndarray], Tensor]:
+    """Say how positions in the training split become what the classifier reads."""
+    rows = dataset.splits["train"]
+    if session.settings.classifier.domain == "image":
+        return lambda chosen: load_images(dataset, rows[chosen], session)
+    latents = encode_split(model.autoencoder, dataset) / model.latent_scale
+    return lambda chosen: latents[torch.from_numpy(chosen).to(latents.device)]
 
 
 def _accuracy(model: ManifoldAutoencoder, dataset: ImageDataset) -> float:

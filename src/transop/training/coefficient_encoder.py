@@ -155,11 +155,7 @@ def _train(
         value = change + settings.kl_weight * prior
         if not loop.check(value):
             continue
-        wrapped_optimiser.zero_grad()
-        session.fabric.backward(value)
-        for group in optimiser.param_groups:
-            group["lr"] = settings.learning_rate * loop.step_factor
-        wrapped_optimiser.step()
+        loop.descend(wrapped_optimiser, value, settings.learning_rate)
         loop.record(
             loss=value.item(),
             change=change.item(),

@@ -70,7 +70,7 @@ def distil(
     with session.seeded("weights", PHASE):
         student = StandIn(latents.shape[1], n_classes).to(session.device)
     optimiser = torch.optim.Adam(student.parameters(), 1e-3)
-    n_steps = max(200, int(n_samples * _STEPS_PER_SAMPLE))
+    n_steps = int(n_samples * _STEPS_PER_SAMPLE)
     choice = session.generator(PHASE, "choice")
     loop = Loop(
         session,
@@ -94,11 +94,7 @@ def distil(
         value = kl_div(guess, opinions[rows], reduction="batchmean", log_target=True)
         if not loop.check(value):
             continue
-        optimiser.zero_grad()
-        session.fabric.backward(value)
-        for group in optimiser.param_groups:
-            group["lr"] = 1e-3 * (1 - step / n_steps) * loop.step_factor
-        optimiser.step()
+        loop.descend(optimiser, value, 1e-3 * (1 - step / n_steps))
         loop.record(loss=value.item())
     loop.save()  # the next loop may be interrupted: this one need not be run again
     student.eval()

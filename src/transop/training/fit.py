@@ -29,6 +29,7 @@ from transop.training.autoencoder import obtain_autoencoder
 from transop.training.baselines import BASELINE_PHASES, first_or_saved_baseline
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
+from transop.training.diagnostics import OperatorMonitor
 from transop.training.fine_tuning import fine_tune
 from transop.training.latents import encode_split
 from transop.training.measures import measure_reconstruction
@@ -230,8 +231,10 @@ def _operator_phase(
 def _fine_tuning_phase(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
-    numbers = fine_tune(session, model, dataset, make_pairs(session, model.autoencoder, dataset))
-    return {**numbers, **measure_reconstruction(model, dataset)}
+    fine_tune(session, model, dataset, make_pairs(session, model.autoencoder, dataset))
+    some = model.encode(dataset.batch(dataset.splits["train"][:2000]))
+    numbers, _ = OperatorMonitor("fine_tuning").review(model.operators, some)
+    return {**measure_reconstruction(model, dataset), **numbers}
 
 
 PHASES: dict[str, Phase] = {

@@ -117,6 +117,20 @@ class Loop:
         self._failed = self._session.any_device(not bool(torch.isfinite(value.detach()).all()))
         return not self._failed
 
+    def descend(self, optimiser: Any, value: Tensor, rate: float) -> None:
+        """Take a gradient step on a loss.
+
+        Args:
+            optimiser: as Fabric set it up.
+            value: the loss.
+            rate: the learning rate, before what rollbacks take off it.
+        """
+        optimiser.zero_grad()
+        self._session.fabric.backward(value)
+        for group in optimiser.param_groups:
+            group["lr"] = rate * self.step_factor
+        optimiser.step()
+
     def record(self, **values: float) -> None:
         """Add a step's numbers to the averages of the next report."""
         for name, value in values.items():

@@ -12,40 +12,28 @@ _END_DIVISOR = 25.0e4
 _HIGH_MOMENTUM, _LOW_MOMENTUM = 0.95, 0.85
 
 
-def set_learning_rate(
-    optimiser: Optimizer,
-    schedule: str,
-    peak: float,
-    step: int,
-    n_steps: int,
-    *,
-    factor: float = 1.0,
+def schedule_rate(
+    optimiser: Optimizer, schedule: str, peak: float, step: int, n_steps: int
 ) -> float:
-    """Set an Adam optimiser's learning rate for a step.
+    """Give the learning rate of a step; one-cycle also sets Adam's first momentum.
 
     Args:
-        optimiser: the optimiser to change.
+        optimiser: whose momentum follows the schedule.
         schedule: ``"constant"``, ``"cosine"`` (falls to zero) or ``"one-cycle"`` (rises for a
             tenth of the steps and falls to almost nothing, while the first momentum does the
             opposite).
         peak: the highest learning rate.
         step: counted from zero.
         n_steps: length of the whole phase.
-        factor: what rollbacks have left of the step size.
-
-    Returns:
-        The learning rate set.
     """
-    rate = peak
     if schedule == "cosine":
-        rate = _blend(peak, 0.0, step / max(1, n_steps))
-    elif schedule == "one-cycle":
+        return _blend(peak, 0.0, step / max(1, n_steps))
+    if schedule == "one-cycle":
         rate, momentum = _one_cycle(peak, step, n_steps)
         for group in optimiser.param_groups:
             group["betas"] = (momentum, group["betas"][1])
-    for group in optimiser.param_groups:
-        group["lr"] = rate * factor
-    return rate * factor
+        return rate
+    return peak
 
 
 def _one_cycle(peak: float, step: int, n_steps: int) -> tuple[float, float]:

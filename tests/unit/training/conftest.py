@@ -15,7 +15,7 @@ SMALL = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def bars():
     """Bright bars at random places and angles, 16 pixels wide, in two classes."""
     generator = np.random.default_rng(0)

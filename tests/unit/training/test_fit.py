@@ -64,26 +64,35 @@ def interrupt_at(phase, step):
     return progress
 
 
-def test_a_run_interrupted_in_every_phase_ends_with_the_same_bits(tmp_path, bars):
-    whole = train(tiny(), RunFolder(tmp_path / "whole"), dataset=bars)
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, bars):
+    """A run with all its phases: its folder and its model."""
+    folder = RunFolder(tmp_path_factory.mktemp("finished") / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRANSOP_CACHE", str(folder.path.parent / "cache"))
+        model = fit(bars, overrides=TINY, out=folder.path, seed=3)
+    return folder, model
+
+
+def test_a_run_interrupted_in_every_phase_ends_with_the_same_bits(tmp_path, bars, finished):
+    whole = finished[1]
     folder = RunFolder(tmp_path / "cut")
     for number, phase in enumerate([*PHASES[:4], "distillation", PHASES[4]]):
         with pytest.raises(KeyboardInterrupt):
             train(
-                tiny(),
+                tiny("runtime.seed=3"),
                 folder,
                 dataset=bars,
                 resume=number > 0,
                 progress=interrupt_at(phase, 1),
             )
-    resumed = train(tiny(), folder, dataset=bars, resume=True)
+    resumed = train(tiny("runtime.seed=3"), folder, dataset=bars, resume=True)
     assert resumed.phases == PHASES
     assert same_bits(whole, resumed)
 
 
-def test_a_run_folder_holds_everything_needed_to_repeat_and_load_it(tmp_path, bars):
-    model = fit(bars, overrides=TINY, out=tmp_path / "run", seed=3)
-    folder = RunFolder(tmp_path / "run")
+def test_a_run_folder_holds_everything_needed_to_repeat_and_load_it(finished):
+    folder, model = finished
     assert load_settings(folder.config_file).runtime.seed == 3
     assert folder.environment_file.exists()
     facts = folder.finished_phases()
@@ -98,11 +107,11 @@ def test_a_run_folder_holds_everything_needed_to_repeat_and_load_it(tmp_path, ba
     assert {r["phase"] for r in folder.read_metrics()} >= set(PHASES)
 
 
-def test_a_finished_run_is_not_trained_again(tmp_path, bars):
-    folder = RunFolder(tmp_path / "run")
-    model = train(tiny(), folder, dataset=bars)
+def test_a_finished_run_is_not_trained_again(bars, finished):
+    folder, model = finished
     before = folder.metrics_file.read_bytes()
-    assert same_bits(model, train(tiny(), folder, dataset=bars, resume=True))
+    again = train(tiny("runtime.seed=3"), folder, dataset=bars, resume=True)
+    assert same_bits(model, again)
     assert folder.metrics_file.read_bytes() == before
 
 

@@ -1,8 +1,12 @@
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from transop.artifacts import RunFolder
+from transop.config import load_settings
 from transop.errors import ArtifactError, SettingsError
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
@@ -12,6 +16,7 @@ from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.fine_tuning import fine_tune
 from transop.training.latents import encode_split, find_latent_scale
+from transop.training.session import Session, make_fabric
 
 FINE = [
     "fine_tuning.batch_size=16",
@@ -55,14 +60,21 @@ def fresh_model():
     return ManifoldAutoencoder(network, TransportOperators(3, 4), latent_scale=0.5)
 
 
-@pytest.fixture
-def model(make_session, bars):
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory, bars):
     """A model whose autoencoder has seen the bars."""
+    settings = load_settings("demo", ["autoencoder.epochs=15", "autoencoder.batch_size=16"])
+    folder = RunFolder(tmp_path_factory.mktemp("pretraining"))
+    session = Session(settings, folder, make_fabric(settings.runtime))
     trained = fresh_model()
-    session = make_session("autoencoder.epochs=15", name="pretraining")
     train_autoencoder(session, trained.autoencoder, bars)
     trained.latent_scale = find_latent_scale(encode_split(trained.autoencoder, bars))
     return trained
+
+
+@pytest.fixture
+def model(pretrained):
+    return deepcopy(pretrained)
 
 
 def weights(model):

@@ -9,8 +9,9 @@ from transop.operators import (
     largest_real_part,
     transport,
 )
+from transop.training.dictionary import real_part_gradient
 from transop.training.latents import find_latent_scale
-from transop.training.operators import real_part_gradient, train_operators
+from transop.training.operators import train_operators
 
 OPERATORS = [
     "autoencoder.latent_dimension=4",
@@ -179,7 +180,7 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_operators(make_session,
         calls.append(1)
         return losses, gradient * (float("nan") if len(calls) == 7 else 1)
 
-    monkeypatch.setattr("transop.training.operators.data_gradient", spoil_the_seventh)
+    monkeypatch.setattr("transop.training.dictionary.data_gradient", spoil_the_seventh)
     session = make_session(*OPERATORS, "operators.epochs=1")
     model, _ = train(session)
     assert torch.isfinite(model.operators.weight).all()

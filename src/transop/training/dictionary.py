@@ -1,0 +1,140 @@
+"""One step on the operators: infer coefficients, then descend with them held fixed.
+
+Shared by the operator phase and by fine-tuning. No autograd graph is built.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transop.config import FineTuningSettings, OperatorSettings
+from transop.inference import ConvergenceWarning, infer_coefficients
+from transop.operators import TransportOperators, data_gradient, transport
+from transop.training.diagnostics import OperatorMonitor
+from transop.training.loop import Loop
+from transop.training.session import Session
+
+
+class DictionaryLearner:
+    """The operators while they are learned, with their optimiser and diagnostics.
+
+    Attributes:
+        operators: the dictionary; its weights change.
+        optimiser: Adam on the dictionary alone.
+        restarts: the source of random starts, if inference uses several.
+        monitor: collects the evidence of every step.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        operators: TransportOperators,
+        phase: str,
+        weights: OperatorSettings | FineTuningSettings,
+    ) -> None:
+        """Prepare to learn a dictionary.
+
+        Args:
+            session: the run; its operator section names the solver and the restarts.
+            operators: the dictionary.
+            phase: whose settings the advice names.
+            weights: the section with the weights of the objective.
+        """
+        self.operators = operators
+        self.optimiser = torch.optim.Adam(operators.parameters())
+        self.restarts = session.generator(phase, "restarts")
+        self.monitor = OperatorMonitor(phase)
+        self._session, self._weights = session, weights
+
+    def infer(self, z0: Float[Tensor, "b d"], z1: Float[Tensor, "b d"]) -> Float[Tensor, "b m"]:
+        """Infer coefficients, without a warning for every batch with a pair at the limit."""
+        solver = self._session.settings.operators
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return infer_coefficients(
+                self.operators.operators.detach(),
+                z0,
+                z1,
+                sparsity_weight=self._weights.sparsity_weight,
+                solver=solver.solver,
+                restarts=solver.restarts,
+                generator=self.restarts,
+            ).coefficients
+
+    def step(
+        self, loop: Loop, z0: Float[Tensor, "b d"], z1: Float[Tensor, "b d"], rate: float
+    ) -> float | None:
+        """Take one step on the operators.
+
+        Args:
+            loop: the phase, told the numbers of the step.
+            z0: starting points, in scaled latent units.
+            z1: end points.
+            rate: the learning rate, before what rollbacks take off it.
+
+        Returns:
+            The objective before the step without the decay, or None if it was not finite.
+        """
+        self.monitor.memory = loop.memory.setdefault("monitor", {})
+        coefficients = self.infer(z0, z1)
+        before, gradient = data_gradient(self.operators.operators.detach(), coefficients, z0, z1)
+        penalty = self._weights.sparsity_weight * coefficients.abs().sum(1).mean()
+        objective = before.mean() + penalty
+        if not loop.check(objective + gradient.abs().sum()):
+            return None
+        self.operators.set_gradient(self._regularised(gradient))
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate * loop.step_factor
+        self.optimiser.step()
+        after = _data_term(self.operators, coefficients, z0, z1)
+        difference = self.monitor.observe(coefficients, before, after)
+        loop.record(objective=float(objective), loss=float(before.mean()), difference=difference)
+        return float(objective)
+
+    def review(self, loop: Loop, watched: Float[Tensor, "n d"]) -> None:
+        """Write the diagnostics of the steps since the last review and tell what they mean."""
+        numbers, signs = self.monitor.review(self.operators, watched)
+        loop.memory["monitor"] = self.monitor.memory
+        self._session.write(loop.phase, loop.step + 1, **numbers)
+        for sign, finding in signs.items():
+            self._session.find(loop.phase, loop.step + 1, sign, finding)
+
+    def _regularised(self, gradient: Float[Tensor, "m d d"]) -> Float[Tensor, "m d d"]:
+        """Average over devices, and add the decay and the penalty on real parts."""
+        if self._session.fabric.world_size > 1:
+            gradient = self._session.fabric.all_reduce(gradient, reduce_op="mean")
+        dictionary = self.operators.operators.detach()
+        gradient = gradient + self._weights.operator_decay * dictionary
+        if self._weights.real_part_penalty > 0:
+            gradient += self._weights.real_part_penalty * real_part_gradient(dictionary)
+        return gradient
+
+
+def real_part_gradient(operators: Float[Tensor, "m d d"]) -> Float[Tensor, "m d d"]:
+    """Differentiate 1/2 sum_i Re(lambda_i)^2 of every operator.
+
+    [REALPART]  with Psi = V diag(lambda) V^-1, the gradient is Re(V diag(Re lambda) V^-1)^T
+
+    Operators close to zero are left alone: their eigenvectors are noise.
+    """
+    large = torch.linalg.vector_norm(operators, dim=(-2, -1)) > 1e-3
+    gradient = torch.zeros_like(operators)
+    if bool(large.any()):
+        values, vectors = torch.linalg.eig(operators[large].double())
+        weighted = vectors * values.real.unsqueeze(-2)
+        product = torch.linalg.solve(vectors, weighted, left=False)
+        gradient[large] = product.real.mT.to(operators)
+    return torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+@torch.no_grad()
+def _data_term(
+    operators: TransportOperators, coefficients: Tensor, z0: Tensor, z1: Tensor
+) -> Float[Tensor, " b"]:
+    """Evaluate 1/2 |z1 - expm(sum_m c_m Psi_m) z0|^2 for every pair."""
+    moved = transport(operators.operators, coefficients, z0)
+    return (z1 - moved).square().sum(1) / 2
