@@ -45,7 +45,7 @@ def input_size_for(image_size: int) -> int:
 
     ImageNet networks halve an image five times, so 28 pixels would shrink to one. The 224 pixels
     they were trained on take 25 times as long as 40, and enlarging blurs: for 28 pixels,
-    40 serves as well as anything below 96. docs/pairs.md has the measurements.
+    nothing below 96 was clearly better than 40. docs/pairs.md has the measurements.
 
     Args:
         image_size: side of the images, in pixels.
