@@ -222,4 +222,4 @@ def test_the_table_averages_over_seeds(tmp_path):
     assert table[1].startswith("none,No augmentation,the 100 labels only,81")
     figure = draw_table([none, elastic], title="ten labels")
     labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    assert labels == ["No augmentation", "Elastic distortion, tuned"]
+    assert labels == ["No augmentation", "Elastic distortion, strong"]
