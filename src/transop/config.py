@@ -115,11 +115,20 @@ class ClassifierSettings(Section):
     """The classifier whose opinion decides what counts as the same identity."""
 
     domain: Literal["image", "latent"] = "image"
-    network: Literal["lenet", "latent-mlp", "auto"] = "auto"
+    network: Literal["lenet", "latent-mlp", "attributes", "auto"] = "auto"
     epochs: float = Field(10, ge=0)
     batch_size: int = Field(128, ge=2)
     learning_rate: float = Field(1e-3, gt=0)
+    schedule: Literal["constant", "one-cycle", "cosine"] = "constant"
     weight_decay: float = Field(1e-4, ge=0)
+    attributes: tuple[str, ...] = Field((), description="which to tell; none: the paper's sixteen")
+    trunk: Literal["small", "resnet18"] = Field("small", description="of the attribute classifier")
+    imagenet_weights: str | None = Field(
+        None, description="a file to start the trunk 'resnet18' from, or 'published' to fetch it"
+    )
+    loss_temperature: float = Field(
+        1.0, gt=0, description="of the attributes' loss weights; large ones are more equal"
+    )
     factory: str | None = Field(None, description="module:function that builds your own classifier")
     weights: str | None = Field(None, description="its safetensors file")
 

@@ -91,6 +91,17 @@ class ManifoldAutoencoder(nn.Module):
         return self.operators.weight.device
 
     @property
+    def attribute_names(self) -> tuple[str, ...] | None:
+        """What the classifier's attributes are called; None if it names one class instead."""
+        names: tuple[str, ...] | None = getattr(self.classifier, "attribute_names", None)
+        return names
+
+    @property
+    def names_classes(self) -> bool:
+        """Whether there is a classifier that gives an image one name."""
+        return self.classifier is not None and self.attribute_names is None
+
+    @property
     def latent_dimension(self) -> int:
         """Number of latent dimensions, d."""
         return self.operators.dimension
@@ -224,8 +235,8 @@ class ManifoldAutoencoder(nn.Module):
             scales: Tensor = self.coefficient_encoder(points)
         return scales
 
-    def classify(self, images: Any) -> Float[Tensor, "*b k"]:
-        """Give the class logits of images."""
+    def classify(self, images: Any) -> Float[Tensor, "*b_k"]:
+        """Give the class logits of images: (*b, k), or (*b, k, 2) for k attributes."""
         batch, single = self.check_images(images)
         judge = self._judge()
         with self._evaluating(False):
@@ -235,7 +246,7 @@ class ManifoldAutoencoder(nn.Module):
 
     def classify_latents(
         self, latents: Float[Tensor, "*b d"], *, gradients: bool = False
-    ) -> Float[Tensor, "*b k"]:
+    ) -> Float[Tensor, "*b_k"]:
         """Give the class logits of latent points, decoded first if the classifier reads images."""
         points = check_latents(latents, self.operators.weight)
         judge, flat = self._judge(), points.reshape(-1, self.latent_dimension)
@@ -244,7 +255,16 @@ class ManifoldAutoencoder(nn.Module):
             inputs = self.decode(flat, gradients=gradients)
         with self._evaluating(gradients):
             logits = in_chunks(judge, inputs)
-        return logits.reshape(*points.shape[:-1], logits.shape[-1])
+        return logits.reshape(*points.shape[:-1], *logits.shape[1:])
+
+    def attributes_at(self, latents: Float[Tensor, "*b d"]) -> Float[Tensor, "*b k"]:
+        """Give the probability of every attribute at latent points, decoded first."""
+        if self.attribute_names is None:
+            raise UserError(
+                "this model's classifier tells no attributes; train the phase 'classifier' with "
+                "classifier.network = 'attributes'"
+            )
+        return self.classify_latents(latents).softmax(-1)[..., 1]
 
     def config(self) -> dict[str, Any]:
         """Describe everything but the weights, by names and numbers."""

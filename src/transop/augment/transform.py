@@ -90,10 +90,10 @@ class TransportAugment(nn.Module):
         self.prior_scale = model.prior_scale if prior_scale is None else float(prior_scale)
         self.n_steps, self.residual = n_steps, float(residual)
         self.guard = Guard(threshold=guard) if isinstance(guard, int | float) else guard
-        if self.guard is not None and self.guard.classifier is None and model.classifier is None:
+        if self.guard is not None and self.guard.classifier is None and not model.names_classes:
             raise UserError(
-                "guard: the model has no classifier; pass Guard(classifier), or train the phase "
-                "'classifier'"
+                "guard: the model has no classifier that names classes; pass Guard(classifier), or "
+                "train the phase 'classifier'"
             )
         self.generator = generator
         self._worker: tuple[int, torch.Generator] | None = None

@@ -15,7 +15,7 @@ from transop.operators import sample_laplace, transport
 class KeptIdentity:
     """What random moves did to a set of points."""
 
-    kept: float  # share of moves after which the classifier gives the same class
+    kept: float  # share of moves (of attributes, if it tells those) with the same answer
     relative_move: float  # mean of |dz| / |z|
 
 
@@ -40,7 +40,7 @@ def measure_kept_identity(
     kept = moved = 0.0
     for z, scale in zip(torch.split(latents, CHUNK), torch.split(scales, CHUNK), strict=True):
         there = transport(operators, sample_laplace(scale, generator=generator), z)
-        same = classify_latents(there).argmax(1) == classify_latents(z).argmax(1)
-        kept += same.sum().item()
+        same = classify_latents(there).argmax(-1) == classify_latents(z).argmax(-1)
+        kept += same.float().reshape(len(z), -1).mean(1).sum().item()
         moved += ((there - z).norm(dim=1) / z.norm(dim=1)).sum().item()
     return KeptIdentity(kept=kept / len(latents), relative_move=moved / len(latents))

@@ -116,6 +116,11 @@ def measure_invariance(
     living = model.operators.living().nonzero()[:, 0].cpu()
     if len(living) == 0:
         raise UserError("no operator of this run is living; train it with less operator_decay")
+    if dataset.labels is None and not model.names_classes:
+        raise UserError(
+            f"data set '{dataset.meta.name}' has no labels and the model no classifier that names "
+            "classes, so there is nothing to average over; use images with classes"
+        )
     split = next(name for name in ("test", "validation", "train") if name in dataset.splits)
     rows = dataset.splits[split][:n_images]
     latents, labels = _encode(model, dataset, rows, progress)
@@ -161,7 +166,7 @@ def draw_strip(
     coefficients[:, cell.operator] = path
     moved = model.transport(latents, coefficients)
     opinions = None
-    if model.classifier is not None:
+    if model.names_classes:
         opinions = model.classify_latents(moved).argmax(1).cpu().numpy()
     return Strip(cell, path.numpy(), model.decode(moved).cpu().numpy(), opinions)
 

@@ -86,7 +86,7 @@ def probabilities(
     run: OpenRun, latents: Float[Tensor, "n d"], row: int | None = None
 ) -> np.ndarray | None:
     """Give class probabilities of latent points, or of one row of them; None without classifier."""
-    if run.model.classifier is None:
+    if not run.model.names_classes:
         return None
     shares: np.ndarray = run.model.classify_latents(latents).softmax(-1).cpu().numpy()
     return shares if row is None else shares[row]

@@ -1,6 +1,7 @@
 """Encoders, decoders, classifiers and the coefficient encoder: plain modules, no training."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -48,7 +49,11 @@ AUTOENCODERS: dict[str, AutoencoderBuilder] = {
     "conv32": conv32,
     "conv": conv,
 }
-CLASSIFIERS: dict[str, Callable[..., nn.Module]] = {"lenet": LeNet, "latent-mlp": LatentClassifier}
+CLASSIFIERS: dict[str, Callable[..., nn.Module]] = {
+    "lenet": LeNet,
+    "latent-mlp": LatentClassifier,
+    "attributes": build_attribute_net,
+}
 
 
 def build_autoencoder(
@@ -76,13 +81,14 @@ def build_autoencoder(
     return AUTOENCODERS[chosen](shape)
 
 
-def build_classifier(name: str, **numbers: int) -> nn.Module:
-    """Build a classifier by name: ``lenet`` (images) or ``latent-mlp`` (scaled latents).
+def build_classifier(name: str, **numbers: Any) -> nn.Module:
+    """Build a classifier by name: ``lenet``, ``attributes`` (images), ``latent-mlp`` (latents).
 
     Args:
         name: a key of ``CLASSIFIERS``.
         **numbers: ``image_size, channels, n_classes`` for ``lenet``;
-            ``latent_dimension, n_classes`` for ``latent-mlp``.
+            ``latent_dimension, n_classes`` for ``latent-mlp``; ``attribute_names, trunk`` for
+            ``attributes``.
     """
     if name not in CLASSIFIERS:
         raise UserError(

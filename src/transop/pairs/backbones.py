@@ -35,7 +35,7 @@ def resnet18(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureE
         weights: torch's published file; None looks in the cache and downloads it once.
         cache_dir: root of the cache.
     """
-    path = _published_resnet(cache_dir) if weights is None else weights
+    path = published_resnet(cache_dir) if weights is None else weights
     return _pre_logits("resnet18", load_imagenet_weights(path), input_size, _digest(path))
 
 
@@ -66,7 +66,8 @@ def _pre_logits(
     )
 
 
-def _published_resnet(cache_dir: Path) -> Path:
+def published_resnet(cache_dir: Path) -> Path:
+    """Give the file of ResNet-18's published weights, downloaded once into the cache."""
     import pooch  # slow to import and rarely needed
 
     try:

@@ -19,12 +19,19 @@ from transop.config import ClassifierSettings
 from transop.data import ImageDataset
 from transop.errors import ArtifactError, SettingsError
 from transop.model import ManifoldAutoencoder
-from transop.networks import build_classifier
+from transop.networks import AttributeNet, build_classifier
+from transop.training.attributes import (
+    attribute_accuracies,
+    make_attribute_classifier,
+    train_attributes,
+    wants_attributes,
+)
 from transop.training.autoencoder import load_images
 from transop.training.batches import BatchOrder
 from transop.training.latents import encode_split
 from transop.training.loop import Loop, steps_in
 from transop.training.measures import held_out_rows
+from transop.training.schedule import schedule_rate
 from transop.training.session import Session
 
 logger = logging.getLogger(__name__)
@@ -35,26 +42,31 @@ PHASE = "classifier"
 def train_classifier(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
-    """Give a model its classifier: trained on the labels, or the user's own.
+    """Give a model its classifier: trained on labels or attributes, or the user's own.
 
     Args:
         session: the run.
         model: gets the classifier and its domain.
-        dataset: images with labels; a classifier with weights of its own needs none.
+        dataset: images with labels or attributes; a classifier with weights of its own needs
+            neither.
 
     Returns:
-        The held-out accuracy, where labels exist.
+        The held-out accuracy, where it can be measured.
     """
     settings = session.settings.classifier
     classifier, recipe = _make(session, settings, model, dataset)
     model.classifier = classifier.to(session.device)
     model.classifier_domain = settings.domain
     model.classifier_recipe = recipe
-    if settings.weights is None:
-        _train(session, model, classifier, dataset)
-    else:
+    if settings.weights is not None:
         _load_weights(classifier, settings.weights)
+    elif isinstance(classifier, AttributeNet):
+        train_attributes(session, classifier, dataset)
+    else:
+        _train(session, model, classifier, dataset)
     classifier.eval()
+    if isinstance(classifier, AttributeNet):
+        return attribute_accuracies(classifier, dataset)
     if dataset.labels is None:
         return {}
     return {"test_accuracy": _accuracy(model, dataset)}
@@ -96,7 +108,9 @@ def _train(
         value = cross_entropy(logits.float(), truth)
         if not loop.check(value):
             continue
-        loop.descend(wrapped_optimiser, value, settings.learning_rate)
+        peak = settings.learning_rate
+        rate = schedule_rate(optimiser, settings.schedule, peak, step, n_steps)
+        loop.descend(wrapped_optimiser, value, rate)
         correct = (logits.argmax(1) == truth).float().mean().item()
         loop.record(loss=value.item(), accuracy=correct)
 
@@ -132,6 +146,8 @@ def _make(
     with session.seeded("weights", PHASE):
         if settings.factory is not None:
             return call_factory(settings.factory), {"factory": settings.factory}
+        if wants_attributes(settings, dataset):
+            return make_attribute_classifier(session, dataset)
         suited = {"image": "lenet", "latent": "latent-mlp"}[settings.domain]
         if settings.network not in ("auto", suited):
             raise SettingsError(

@@ -32,7 +32,8 @@ def train_coefficient_encoder(
 
     [ENCODER]  KL(y || r(z_hat)) + weight * KL(q(c|z) || p(c)),  z_hat = expm(sum_m c_m Psi_m) z
 
-    The first term keeps the classifier's opinion, the second keeps moves as large as the prior.
+    The first term keeps the classifier's opinion (of every attribute, if it tells attributes), the
+    second keeps moves as large as the prior.
 
     Differs from the paper: the prior term is averaged over living operators only, so that its
     weight does not depend on how many died.
@@ -67,7 +68,7 @@ def train_coefficient_encoder(
             model.classify_latents,
             model.operators.operators.detach(),
             latents,
-            n_classes=targets.n_classes,
+            outputs=targets.outputs,
             prior_scale=settings.prior_scale,
             n_samples=settings.distil_samples,
         )
@@ -92,26 +93,26 @@ class _Targets:
         latents: Float[Tensor, "n d"],
     ) -> None:
         labels = session.settings.coefficient_encoder.target == "labels"
-        if labels and dataset.labels is None:
+        if labels and (dataset.labels is None or not model.names_classes):
             raise SettingsError(
                 f"coefficient_encoder.target = 'labels', but data set '{dataset.meta.name}' "
-                "has none; use 'classifier'"
+                "has none or the classifier tells attributes; use 'classifier'"
             )
         self._model, self._latents = model, latents
-        self.n_classes = model.classify_latents(latents[:1]).shape[1]
-        self._known = torch.full((len(latents), self.n_classes), torch.nan)
+        self.outputs = tuple(model.classify_latents(latents[:1]).shape[1:])
+        self._known = torch.full((len(latents), *self.outputs), torch.nan)
         if labels and dataset.labels is not None:
             truth = torch.from_numpy(dataset.labels[dataset.splits["train"]])
-            self._known = one_hot(truth, self.n_classes).float().clamp_min(1e-12).log()
+            self._known = one_hot(truth, self.outputs[0]).float().clamp_min(1e-12).log()
         self._known = self._known.to(latents.device)
 
-    def at(self, rows: Tensor) -> Float[Tensor, "b k"]:
+    def at(self, rows: Tensor) -> Float[Tensor, "b ..."]:
         """Give the target of some training images, asking the classifier only once for each."""
         rows = rows.to(self._known.device)
-        new = rows[self._known[rows, 0].isnan()]
+        new = rows[self._known[rows].flatten(1)[:, 0].isnan()]
         if len(new):
             logits = self._model.classify_latents(self._latents[new])
-            self._known[new] = log_softmax(logits, 1)
+            self._known[new] = log_softmax(logits, -1)
         return self._known[rows]
 
 
@@ -148,7 +149,7 @@ def _train(
         points = latents[rows.to(latents.device)]
         scales = wrapped(points).float()
         moved = transport(operators, sample_laplace(scales, generator=noise), points)
-        opinion = log_softmax(judge(moved), 1)
+        opinion = log_softmax(judge(moved), -1)
         change = kl_div(opinion, targets.at(rows), reduction="batchmean", log_target=True)
         divergence = laplace_kl(scales, settings.prior_scale, direction=settings.kl_direction)
         prior = _mean_over(divergence, living) + _mean_over(divergence, ~living)

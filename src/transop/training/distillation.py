@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import torch
 from jaxtyping import Float
@@ -18,23 +19,24 @@ _WIDTH = 512
 _STEPS_PER_SAMPLE = 1 / 20  # 60,000 samples: 3,000 steps of 500
 _BATCH = 500
 
-Judge = Callable[[Float[Tensor, "b d"]], Float[Tensor, "b k"]]
+Judge = Callable[[Float[Tensor, "b d"]], Float[Tensor, "b ..."]]
 
 
 class StandIn(nn.Module):
     """Maps scaled latents to the logits that classifier(decoder(z)) would give."""
 
-    def __init__(self, latent_dimension: int, n_classes: int) -> None:
+    def __init__(self, latent_dimension: int, outputs: tuple[int, ...]) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             nn.Linear(latent_dimension, _WIDTH),
             nn.ReLU(),
             nn.Linear(_WIDTH, _WIDTH),
             nn.ReLU(),
-            nn.Linear(_WIDTH, n_classes),
+            nn.Linear(_WIDTH, prod(outputs)),
+            nn.Unflatten(1, outputs),
         )
 
-    def forward(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, "b k"]:
+    def forward(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, "b ..."]:
         """Guess the logits of the decoded point."""
         logits: Tensor = self.layers(latents)
         return logits
@@ -46,7 +48,7 @@ def distil(
     operators: Float[Tensor, "m d d"],
     latents: Float[Tensor, "n d"],
     *,
-    n_classes: int,
+    outputs: tuple[int, ...],
     prior_scale: float,
     n_samples: int,
 ) -> tuple[StandIn, float]:
@@ -60,7 +62,7 @@ def distil(
         judge: the logits of classifier(decoder(z)).
         operators: the dictionary.
         latents: scaled latents of the training images.
-        n_classes: number of logits.
+        outputs: shape of one point's logits: (classes,), or (attributes, 2).
         prior_scale: how far the moved samples go.
         n_samples: points the judge is asked about.
 
@@ -68,7 +70,7 @@ def distil(
         The stand-in, and how often it names the same class on points it has not seen.
     """
     with session.seeded("weights", PHASE):
-        student = StandIn(latents.shape[1], n_classes).to(session.device)
+        student = StandIn(latents.shape[1], outputs).to(session.device)
     optimiser = torch.optim.Adam(student.parameters(), 1e-3)
     n_steps = int(n_samples * _STEPS_PER_SAMPLE)
     choice = session.generator(PHASE, "choice")
@@ -90,7 +92,7 @@ def distil(
             points = _samples(session, operators, latents, prior_scale, n_samples, "samples")
             opinions = _ask(session, judge, points)
         rows = torch.randint(len(points), (_BATCH,), generator=choice).to(points.device)
-        guess = log_softmax(student(points[rows]), 1)
+        guess = log_softmax(student(points[rows]), -1)
         value = kl_div(guess, opinions[rows], reduction="batchmean", log_target=True)
         if not loop.check(value):
             continue
@@ -100,7 +102,7 @@ def distil(
     student.eval()
     unseen = _samples(session, operators, latents, prior_scale, 2000, "unseen")
     with torch.no_grad():
-        same = student(unseen).argmax(1) == _ask(session, judge, unseen).argmax(1)
+        same = student(unseen).argmax(-1) == _ask(session, judge, unseen).argmax(-1)
     return student, float(same.float().mean())
 
 
@@ -124,12 +126,12 @@ def _samples(
     return points
 
 
-def _ask(session: Session, judge: Judge, points: Tensor) -> Float[Tensor, "n k"]:
+def _ask(session: Session, judge: Judge, points: Tensor) -> Float[Tensor, "n ..."]:
     """Ask the judge about many points, in log-probabilities."""
     starts = range(0, len(points), 1000)
     with torch.no_grad():
         answers = [
-            log_softmax(judge(points[start : start + 1000]), 1)
+            log_softmax(judge(points[start : start + 1000]), -1)
             for start in session.progress(starts, "decoding samples to learn from", len(starts))
         ]
     return torch.cat(answers)

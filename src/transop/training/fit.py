@@ -198,10 +198,10 @@ def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]
         wanted["autoencoder"] = PHASES["autoencoder"]
     if settings.classifier.weights is not None:
         wanted["classifier"] = PHASES["classifier"]
-    elif dataset.labels is None and "classifier" in wanted:
+    elif dataset.labels is None and dataset.attributes is None and "classifier" in wanted:
         logger.warning(
-            "data set '%s' has no labels: leaving out the classifier and the coefficient encoder "
-            "(give classifier.factory and classifier.weights to have them)",
+            "data set '%s' has neither labels nor attributes: leaving out the classifier and the "
+            "coefficient encoder (give classifier.factory and classifier.weights to have them)",
             dataset.meta.name,
         )
         del wanted["classifier"]

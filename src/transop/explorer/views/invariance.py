@@ -52,8 +52,8 @@ def why_not(run: OpenRun) -> str:
         )
     if run.dataset is None:
         return run.missing + " The map of invariances needs them."
-    if not run.has_labels and run.model.classifier is None:
-        return "No map of invariances: the images have no labels and the run no classifier."
+    if not run.has_labels and not run.model.names_classes:
+        return "No map of invariances: neither labels nor a classifier give the images a class."
     return ""
 
 

@@ -1,0 +1,183 @@
+"""The classifier of images that have attributes instead of a class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int8
+from torch import Tensor
+
+from transop.config import ClassifierSettings
+from transop.data import SIXTEEN_ATTRIBUTES, ImageDataset, cache_folder
+from transop.errors import SettingsError
+from transop.networks import (
+    AttributeNet,
+    DynamicLossWeights,
+    attribute_losses,
+    build_attribute_net,
+    prefer_channels_last,
+)
+from transop.pairs.backbones import published_resnet
+from transop.training.autoencoder import load_images
+from transop.training.batches import BatchOrder
+from transop.training.loop import Loop, steps_in
+from transop.training.measures import held_out_rows
+from transop.training.schedule import schedule_rate
+from transop.training.session import Session
+
+PHASE = "classifier"
+_CHUNK = 500
+
+
+def wants_attributes(settings: ClassifierSettings, dataset: ImageDataset) -> bool:
+    """Say whether the classifier is to tell attributes: if asked to, or if there is no class."""
+    if settings.network == "attributes":
+        return True
+    undecided = settings.network == "auto" and settings.domain == "image"
+    return (
+        undecided
+        and settings.factory is None
+        and dataset.labels is None
+        and dataset.attributes is not None
+    )
+
+
+def make_attribute_classifier(
+    session: Session, dataset: ImageDataset
+) -> tuple[AttributeNet, dict[str, Any]]:
+    """Build the attribute classifier the settings ask for, and what builds it again."""
+    settings = session.settings.classifier
+    names = attributes_to_tell(settings, dataset)
+    weights = _imagenet_weights(settings)
+    network = build_attribute_net(names, trunk=settings.trunk, imagenet_weights=weights)
+    prefer_channels_last(network)
+    numbers = {"attribute_names": list(names), "trunk": settings.trunk}
+    return network, {"network": "attributes", "numbers": numbers}
+
+
+def attributes_to_tell(settings: ClassifierSettings, dataset: ImageDataset) -> tuple[str, ...]:
+    """Name the attributes to learn: those asked for, else the paper's sixteen, else all."""
+    if dataset.attributes is None or dataset.meta.attribute_names is None:
+        raise SettingsError(
+            f"classifier.network = 'attributes', but data set '{dataset.meta.name}' has no "
+            "attributes; use 'auto', or set classifier.epochs = 0"
+        )
+    if settings.domain != "image" or dataset.n_channels != 3:
+        raise SettingsError(
+            f"the attribute classifier reads colour images, not classifier.domain = "
+            f"'{settings.domain}' with {dataset.n_channels} channels; use 'image' and "
+            "data.channels = 3"
+        )
+    known = dataset.meta.attribute_names
+    if unknown := set(settings.attributes) - set(known):
+        raise SettingsError(
+            f"classifier.attributes: data set '{dataset.meta.name}' has no "
+            f"'{sorted(unknown)[0]}'; it has {', '.join(known)}"
+        )
+    usual = SIXTEEN_ATTRIBUTES if set(SIXTEEN_ATTRIBUTES) <= set(known) else known
+    return settings.attributes or usual
+
+
+def attribute_columns(
+    dataset: ImageDataset, names: tuple[str, ...], rows: np.ndarray
+) -> Int8[np.ndarray, "n k"]:
+    """Give the values (-1 or 1) of named attributes of some images."""
+    assert dataset.attributes is not None
+    assert dataset.meta.attribute_names is not None
+    columns = [dataset.meta.attribute_names.index(name) for name in names]
+    values: np.ndarray = dataset.attributes[rows][:, columns]
+    return values
+
+
+def _imagenet_weights(settings: ClassifierSettings) -> Path | None:
+    if settings.imagenet_weights == "published":
+        return published_resnet(cache_folder())
+    return None if settings.imagenet_weights is None else Path(settings.imagenet_weights)
+
+
+def train_attributes(session: Session, network: AttributeNet, dataset: ImageDataset) -> None:
+    """Train trunk and heads; after every epoch the attributes' losses are weighted anew.
+
+    Args:
+        session: the run.
+        network: its weights change.
+        dataset: colour images with attributes.
+    """
+    settings, rows = session.settings.classifier, dataset.splits["train"]
+    batch_size = min(settings.batch_size, len(rows))
+    per_epoch, n_steps = steps_in(settings.epochs, len(rows), batch_size)
+    optimiser = torch.optim.Adam(
+        network.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
+    )
+    wrapped, wrapped_optimiser = session.fabric.setup(network, optimiser)
+    weighting = DynamicLossWeights(len(network.attribute_names), settings.loss_temperature)
+    weighting.to(session.device)
+    order = BatchOrder(session, PHASE, rows, batch_size)
+    loop = Loop(
+        session,
+        PHASE,
+        n_steps,
+        modules={"classifier": network, "weighting": weighting},
+        optimisers={"classifier": optimiser},
+        steps_per_epoch=per_epoch,
+        items_per_step=batch_size,
+        explain=lambda: f"lower classifier.learning_rate (now {settings.learning_rate:g})",
+    )
+    network.train()
+    for step in loop:
+        chosen = order.rows(step)
+        with session.seeded(PHASE, "dropout", step):  # so that a resumed run drops the same units
+            logits = wrapped(load_images(dataset, chosen, session)).float()
+        truth = torch.from_numpy(attribute_columns(dataset, network.attribute_names, chosen))
+        losses = attribute_losses(logits, truth.to(logits.device))
+        value = weighting(losses)
+        if not loop.check(value):
+            continue
+        peak = settings.learning_rate
+        rate = schedule_rate(optimiser, settings.schedule, peak, step, n_steps)
+        loop.descend(wrapped_optimiser, value, rate)
+        correct = (logits.argmax(2) == (truth > 0).to(logits.device)).float().mean().item()
+        loop.record(loss=losses.mean().item(), accuracy=correct)
+        if (step + 1) % per_epoch == 0 and step + 1 < n_steps:
+            weighting.update(_validation_losses(network, dataset).to(session.device))
+            network.train()
+
+
+def _validation_losses(network: AttributeNet, dataset: ImageDataset) -> Float[Tensor, " k"]:
+    rows = dataset.splits.get("validation", held_out_rows(dataset))
+    logits = _predict(network, dataset, rows)
+    truth = attribute_columns(dataset, network.attribute_names, rows)
+    return attribute_losses(logits, torch.from_numpy(truth))
+
+
+def attribute_accuracies(network: AttributeNet, dataset: ImageDataset) -> dict[str, Any]:
+    """Measure every attribute on held-out images.
+
+    Returns:
+        The mean accuracy, that of always giving the more frequent answer, and each attribute's.
+    """
+    rows = held_out_rows(dataset)
+    present = attribute_columns(dataset, network.attribute_names, rows) > 0
+    guesses = _predict(network, dataset, rows).argmax(2).numpy() == 1
+    accuracies = (guesses == present).mean(0)
+    share = present.mean(0)
+    return {
+        "test_accuracy": float(accuracies.mean()),
+        "majority_accuracy": float(np.maximum(share, 1 - share).mean()),
+        "attributes": list(network.attribute_names),
+        "attribute_accuracies": [round(float(value), 4) for value in accuracies],
+    }
+
+
+@torch.no_grad()
+def _predict(
+    network: AttributeNet, dataset: ImageDataset, rows: np.ndarray
+) -> Float[Tensor, "n k 2"]:
+    """Score images in evaluation mode, on the CPU."""
+    network.eval()
+    device = next(network.parameters()).device
+    parts = [rows[i : i + _CHUNK] for i in range(0, len(rows), _CHUNK)]
+    return torch.cat([network(dataset.batch(part, device=device)).float().cpu() for part in parts])
