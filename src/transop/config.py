@@ -100,10 +100,16 @@ class FineTuningSettings(Section):
     batch_size: int = Field(125, ge=2)
     network_learning_rate: float = Field(1e-4, gt=0)
     operator_learning_rate: float = Field(1e-3, gt=0)
+    schedule: Literal["constant", "cosine"] = Field(
+        "constant", description="of the network's learning rate"
+    )
     sparsity_weight: float = Field(0.05, ge=0)
     operator_decay: float = Field(1e-5, ge=0)
     real_part_penalty: float = Field(0.0, ge=0)
     reconstruction_weight: float = Field(0.75, ge=0, le=1, description="lambda of [FINETUNE]")
+    anchor_weight: float = Field(
+        0.0, ge=0, description="holds the latents' mean and spread where the phase found them"
+    )
     network_steps: int = Field(50, ge=1, description="steps on the network before the turn changes")
     operator_steps: int = Field(50, ge=1)
     reconstruction_every: int = Field(

@@ -18,8 +18,10 @@ from transop.networks import Autoencoder, prefer_channels_last
 from transop.operators import transport
 from transop.training.autoencoder import load_images
 from transop.training.dictionary import DictionaryLearner
+from transop.training.latents import encode_split
 from transop.training.loop import Loop, steps_in
 from transop.training.pair_order import PairOrder, Pairs
+from transop.training.schedule import schedule_rate
 from transop.training.session import Session
 
 PHASE = "fine_tuning"
@@ -46,7 +48,13 @@ def fine_tune(
     [FINETUNE]  lambda (|x0 - x0_hat|^2 + |x1 - x1_hat|^2) + (1 - lambda) L_Psi
 
     Differs from the paper: the reconstruction terms are means over pixels, as in the first phase,
-    so that lambda weighs terms of comparable size.
+    so that lambda weighs terms of comparable size; and the latents' mean and spread may be held:
+
+    [ANCHOR]  weight (|mean(z) - mean_0|^2 + (spread(z) - spread_0)^2)
+
+    Without it the second term falls for two reasons that connect nothing: latents shrink, and
+    they drift away from the origin until every operator is nearly a translation. With it, the
+    term can only fall by drawing together what the pairs connect.
 
     Args:
         session: the run.
@@ -59,7 +67,8 @@ def fine_tune(
     per_epoch, n_steps = steps_in(settings.epochs, len(pairs), batch_size)
     model.sparsity_weight = settings.sparsity_weight
     prefer_channels_last(model.autoencoder)
-    tuner = _Tuner(session, model, settings)
+    latents = encode_split(model.autoencoder, dataset, progress=session.progress)
+    tuner = _Tuner(session, model, settings, Anchor(latents / model.latent_scale))
     order = PairOrder(session, PHASE, pairs, batch_size)
     loop = Loop(
         session,
@@ -82,7 +91,10 @@ def fine_tune(
         if position < settings.network_steps:
             every = settings.reconstruction_every
             alone = every > 0 and position % every == every - 1
-            tuner.step_network(loop, images, reconstruction_only=alone)
+            rate = schedule_rate(
+                tuner.optimiser, settings.schedule, settings.network_learning_rate, step, n_steps
+            )
+            tuner.step_network(loop, images, rate, reconstruction_only=alone)
         else:
             tuner.step_operators(loop, images)
         if (step + 1) % _REVIEW_EVERY == 0 or step + 1 == n_steps:
@@ -90,13 +102,36 @@ def fine_tune(
     model.autoencoder.eval()
 
 
+class Anchor:
+    """Where the latents were: their mean, and their spread around it."""
+
+    def __init__(self, latents: Float[Tensor, "n d"]) -> None:
+        self.mean, self.spread = _mean_and_spread(latents)
+
+    def drift(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, ""]:
+        """Measure how far a batch is from there, squared; differentiable."""
+        mean, spread = _mean_and_spread(latents)
+        return (mean - self.mean).square().sum() + (spread - self.spread).square()
+
+
+def _mean_and_spread(
+    latents: Float[Tensor, "n d"],
+) -> tuple[Float[Tensor, " d"], Float[Tensor, ""]]:
+    mean = latents.mean(0)
+    return mean, (latents - mean).square().sum(1).mean().sqrt()
+
+
 class _Tuner:
     """The two kinds of steps of the phase and what they share."""
 
     def __init__(
-        self, session: Session, model: ManifoldAutoencoder, settings: FineTuningSettings
+        self,
+        session: Session,
+        model: ManifoldAutoencoder,
+        settings: FineTuningSettings,
+        anchor: Anchor,
     ) -> None:
-        self._model, self._settings = model, settings
+        self._model, self._settings, self._anchor = model, settings, anchor
         self.learner = DictionaryLearner(session, model.operators, PHASE, settings)
         self.optimiser = torch.optim.Adam(model.autoencoder.parameters())
         self._through, self._wrapped_optimiser = session.fabric.setup(
@@ -105,7 +140,12 @@ class _Tuner:
         self.watched: Tensor = torch.zeros(1, model.latent_dimension)
 
     def step_network(
-        self, loop: Loop, images: Float[Tensor, "b c h w"], *, reconstruction_only: bool
+        self,
+        loop: Loop,
+        images: Float[Tensor, "b c h w"],
+        rate: float,
+        *,
+        reconstruction_only: bool,
     ) -> None:
         """Take a step on the network with the operators fixed."""
         self._model.autoencoder.train()
@@ -115,17 +155,23 @@ class _Tuner:
         reconstruction = 2 * (decoded - images).square().mean()  # both images of a pair
         value = reconstruction
         if not reconstruction_only:
-            z0, z1 = (raw.float() / self._model.latent_scale).chunk(2)
-            coefficients = self.learner.infer(z0.detach(), z1.detach())
-            moved = transport(self._model.operators.operators.detach(), coefficients, z0)
-            distance = (z1 - moved).square().sum(1).mean() / 2
+            latents = raw.float() / self._model.latent_scale
+            distance, drift = self._distance(latents), self._anchor.drift(latents)
             share = self._settings.reconstruction_weight
             value = share * reconstruction + (1 - share) * distance
-            loop.record(joint=value.item(), network_distance=distance.item())
+            loop.record(joint=value.item(), network_distance=distance.item(), drift=drift.item())
+            value = value + self._settings.anchor_weight * drift
         if not loop.check(value):
             return
-        loop.descend(self._wrapped_optimiser, value, self._settings.network_learning_rate)
+        loop.descend(self._wrapped_optimiser, value, rate)
         loop.record(mse=reconstruction.item() / 2)
+
+    def _distance(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, ""]:
+        """Evaluate 1/2 |z1 - transported z0|^2 over the two halves of a batch, differentiably."""
+        z0, z1 = latents.chunk(2)
+        coefficients = self.learner.infer(z0.detach(), z1.detach())
+        moved = transport(self._model.operators.operators.detach(), coefficients, z0)
+        return (z1 - moved).square().sum(1).mean() / 2
 
     def step_operators(self, loop: Loop, images: Float[Tensor, "b c h w"]) -> None:
         """Take a step on the operators with the network fixed."""

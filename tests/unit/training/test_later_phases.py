@@ -14,7 +14,7 @@ from transop.operators import TransportOperators
 from transop.training.autoencoder import train_autoencoder
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
-from transop.training.fine_tuning import fine_tune
+from transop.training.fine_tuning import Anchor, fine_tune
 from transop.training.latents import encode_split, find_latent_scale
 from transop.training.session import Session, make_fabric
 
@@ -80,6 +80,30 @@ def model(pretrained):
 def weights(model):
     network = torch.cat([p.detach().flatten() for p in model.autoencoder.parameters()])
     return network, model.operators.weight.detach().clone()
+
+
+def test_an_anchor_feels_shifts_and_shrinking_but_not_a_new_arrangement():
+    latents = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+    anchor = Anchor(latents)
+    assert anchor.drift(latents) < 1e-10
+    assert anchor.drift(-(latents - latents.mean(0)) + latents.mean(0)) < 1e-10
+    torch.testing.assert_close(anchor.drift(latents + 1), torch.tensor(4.0))
+    halved = latents.mean(0) + (latents - latents.mean(0)) / 2
+    torch.testing.assert_close(anchor.drift(halved), (anchor.spread / 2).square())
+
+
+def test_anchored_latents_stay_where_they_were(make_session, model, bars):
+    greedy = [*FINE, "fine_tuning.reconstruction_weight=0", "fine_tuning.epochs=8"]
+    greedy += ["fine_tuning.reconstruction_every=0", "fine_tuning.network_learning_rate=3e-3"]
+    anchor = Anchor(encode_split(model.autoencoder, bars) / model.latent_scale)
+    drifts = []
+    for weight in (0.0, 10.0):
+        tuned = deepcopy(model)
+        session = make_session(*greedy, f"fine_tuning.anchor_weight={weight}", name=f"w{weight}")
+        fine_tune(session, tuned, bars, NeighbourPairs(bars))
+        latents = encode_split(tuned.autoencoder, bars) / tuned.latent_scale
+        drifts.append(float(anchor.drift(latents)))
+    assert drifts[1] < 0.2 * drifts[0]
 
 
 def test_network_and_operator_steps_take_turns(make_session, bars):
