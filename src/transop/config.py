@@ -75,7 +75,10 @@ class OperatorSettings(Section):
     latent_scale: float | Literal["auto"] = "auto"
     sparsity_weight: float = Field(0.05, ge=0, description="zeta, in the units of [OBJECTIVE]")
     operator_decay: float = Field(1e-4, ge=0, description="gamma, in the units of [OBJECTIVE]")
-    real_part_penalty: float = Field(0.0, ge=0)
+    real_part_penalty: float = Field(0.0, ge=0, description="weight of [REALPART]")
+    real_part_tolerance: float = Field(
+        0.0, ge=0, description="eigenvalues' real parts up to this size are free"
+    )
     learning_rate: float = Field(2e-3, gt=0)
     schedule: Literal["constant", "cosine"] = "constant"
     epochs: float = Field(15, ge=0)
@@ -105,7 +108,10 @@ class FineTuningSettings(Section):
     )
     sparsity_weight: float = Field(0.05, ge=0)
     operator_decay: float = Field(1e-5, ge=0)
-    real_part_penalty: float = Field(0.0, ge=0)
+    real_part_penalty: float = Field(0.0, ge=0, description="weight of [REALPART]")
+    real_part_tolerance: float = Field(
+        0.0, ge=0, description="eigenvalues' real parts up to this size are free"
+    )
     reconstruction_weight: float = Field(0.75, ge=0, le=1, description="lambda of [FINETUNE]")
     anchor_weight: float = Field(
         0.0, ge=0, description="holds the latents' mean and spread where the phase found them"

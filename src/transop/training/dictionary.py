@@ -18,6 +18,8 @@ from transop.training.diagnostics import OperatorMonitor
 from transop.training.loop import Loop
 from transop.training.session import Session
 
+_STEEPEST = 3.0  # of the real-part gradient, as a multiple of the excess
+
 
 class DictionaryLearner:
     """The operators while they are learned, with their optimiser and diagnostics.
@@ -110,25 +112,35 @@ class DictionaryLearner:
         dictionary = self.operators.operators.detach()
         gradient = gradient + self._weights.operator_decay * dictionary
         if self._weights.real_part_penalty > 0:
-            gradient += self._weights.real_part_penalty * real_part_gradient(dictionary)
+            gradient += self._weights.real_part_penalty * real_part_gradient(
+                dictionary, self._weights.real_part_tolerance
+            )
         return gradient
 
 
-def real_part_gradient(operators: Float[Tensor, "m d d"]) -> Float[Tensor, "m d d"]:
-    """Differentiate 1/2 sum_i Re(lambda_i)^2 of every operator.
+def real_part_gradient(
+    operators: Float[Tensor, "m d d"], tolerance: float = 0.0
+) -> Float[Tensor, "m d d"]:
+    """Differentiate 1/2 sum_i e_i^2 of every operator, e the excess of the real parts.
 
-    [REALPART]  with Psi = V diag(lambda) V^-1, the gradient is Re(V diag(Re lambda) V^-1)^T
+    [REALPART]  e = sign(Re lambda) max(|Re lambda| - tolerance, 0);
+                with Psi = V diag(lambda) V^-1, the gradient is Re(V diag(e) V^-1)^T
 
-    Operators close to zero are left alone: their eigenvectors are noise.
+    Close to a defective matrix V^-1 is huge, and so would be the step: the gradient of an
+    operator is cut to a multiple of its excess. Operators close to zero are left alone: their
+    eigenvectors are noise.
     """
     large = torch.linalg.vector_norm(operators, dim=(-2, -1)) > 1e-3
     gradient = torch.zeros_like(operators)
     if bool(large.any()):
         values, vectors = torch.linalg.eig(operators[large].double())
-        weighted = vectors * values.real.unsqueeze(-2)
-        product = torch.linalg.solve(vectors, weighted, left=False)
-        gradient[large] = product.real.mT.to(operators)
-    return torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
+        excess = values.real.sign() * (values.real.abs() - tolerance).clamp_min(0)
+        product = torch.linalg.solve(vectors, vectors * excess.unsqueeze(-2), left=False)
+        slope = torch.nan_to_num(product.real.mT, nan=0.0, posinf=0.0, neginf=0.0)
+        steepness = torch.linalg.vector_norm(slope, dim=(-2, -1)).clamp_min(1e-12)
+        limit = _STEEPEST * torch.linalg.vector_norm(excess, dim=-1)
+        gradient[large] = (slope * (limit / steepness).clamp(max=1)[:, None, None]).to(operators)
+    return gradient
 
 
 @torch.no_grad()
