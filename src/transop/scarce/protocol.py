@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from transop.data import ImageDataset
 from transop.errors import UserError
-from transop.networks import LeNet, prefer_channels_last
+from transop.networks import LeNet
 from transop.progress import Progress, silent
+from transop.scarce.lenet import start_training
 
 _STEPS_PER_CHUNK = 50  # images for so many steps are made at once, where that is fastest
 
@@ -100,29 +100,18 @@ def train_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = LeNet(image_size=size, channels=channels, n_classes=n_classes)
-    prefer_channels_last(network)
-    optimiser = torch.optim.Adam(
-        network.parameters(),
-        protocol.learning_rate,
+    trainer = start_training(
+        network,
+        image_size=size,
+        batch_size=protocol.batch_size,
         weight_decay=protocol.weight_decay,
-        fused=True,
     )
     starts = range(0, protocol.n_steps, _STEPS_PER_CHUNK)
     for start in progress(starts, description, len(starts)):
-        n_steps = min(_STEPS_PER_CHUNK, protocol.n_steps - start)
-        images, labels = supply(n_steps * protocol.batch_size)
-        batches = zip(
-            torch.split(images, protocol.batch_size),
-            torch.split(labels, protocol.batch_size),
-            strict=True,
-        )
-        for step, (batch, truth) in enumerate(batches, start):
-            for group in optimiser.param_groups:
-                group["lr"] = protocol.rate_at(step)
-            optimiser.zero_grad()
-            cross_entropy(network(batch), truth).backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-    return network.eval()
+        steps = range(start, min(start + _STEPS_PER_CHUNK, protocol.n_steps))
+        images, labels = supply(len(steps) * protocol.batch_size)
+        trainer.train(images, labels, [protocol.rate_at(step) for step in steps])
+    return trainer.finish()
 
 
 @torch.inference_mode()
