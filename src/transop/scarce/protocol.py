@@ -47,7 +47,7 @@ class Protocol:
     weight_decay: float = 1e-4
     schedule: Literal["constant", "cosine"] = "cosine"
     real_share: float = 0.25
-    pool_size: int = 100_000
+    pool_size: int = 50_000
     n_scored: int = 0
 
     def __post_init__(self) -> None:

@@ -1,0 +1,79 @@
+"""What raises the curvature's own share of accuracy beyond the end point?
+
+    transop train mnist-cpu --method ae --out runs/mnist-ae
+    python benchmarks/curvature.py runs/mnist-ae --judge runs/mnist
+
+Operators are learned on one autoencoder again and again, with one thing changed at a time, and
+measured as `examples/measure_extrapolation.py` does. Rows without fine-tuning take half a minute
+each on one core, rows with it several minutes; `--rows` chooses.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+
+from transop import ManifoldAutoencoder, fit, load_dataset
+from transop.evaluation import measure_extrapolation, same_class_pairs
+from transop.operators import largest_real_part
+
+ALONE = ["fine_tuning.epochs=0"]
+FREE = ["operators.real_part_penalty=0", "fine_tuning.real_part_penalty=0"]
+ROWS = {
+    "operators alone": ALONE,
+    "no penalty on real parts": [*ALONE, *FREE],
+    "half the sparsity weight": [*ALONE, "operators.sparsity_weight=0.1"],
+    "twice the decay": [*ALONE, "operators.operator_decay=4e-4"],
+    "20 neighbours": [*ALONE, "pairs.n_neighbours=20"],
+    "pairs by pixels": [*ALONE, "pairs.strategy=pixel"],
+    "32 operators": [*ALONE, "operators.n_operators=32"],
+    "two blocks": [*ALONE, "operators.n_blocks=2"],
+    "fine-tuned, latents free": ["fine_tuning.anchor_weight=0"],
+    "fine-tuned, latents held": [],
+}
+LEFT_OUT = ["classifier.epochs=0", "coefficient_encoder.epochs=0"]
+TIMES = [1.0, 1.5, 2.0, 2.5, 3.0]
+
+
+def measure(model: ManifoldAutoencoder, judge: ManifoldAutoencoder, dataset) -> dict:
+    """Give the numbers of one row."""
+    test = dataset.splits["test"]
+    labels = dataset.labels[test]
+    first, second = same_class_pairs(labels, 400, torch.Generator().manual_seed(1))
+    start, end = dataset.batch(test[first]), dataset.batch(test[second])
+    truth = torch.from_numpy(labels[first])
+    result = measure_extrapolation(model, judge.classify, start, end, truth, times=TIMES)
+    living = model.operators.living()
+    return {
+        "living": int(living.sum()),
+        "largest real part": float(largest_real_part(model.operators.operators)[living].max()),
+        "residual": float(result.residual.mean()),
+        "operators": [round(100 * share, 1) for share in result.accuracy()],
+        "control": [round(100 * share, 1) for share in result.control_accuracy()],
+    }
+
+
+def main() -> None:
+    """Learn and measure every row asked for; results are kept in a JSON-lines file."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("autoencoder", type=Path, help="a run whose autoencoder is taken")
+    parser.add_argument("--judge", type=Path, required=True, help="a run with a classifier")
+    parser.add_argument("--recipe", default="mnist-cpu")
+    parser.add_argument("--rows", nargs="*", choices=list(ROWS), default=list(ROWS))
+    parser.add_argument("--out", type=Path, default=Path("curvature.jsonl"))
+    wanted = parser.parse_args()
+    judge = ManifoldAutoencoder.from_pretrained(wanted.judge)
+    source = wanted.recipe.removesuffix("-cpu")
+    dataset = load_dataset(source)
+    for name in wanted.rows:
+        overrides = [f"autoencoder.weights='{wanted.autoencoder}'", *LEFT_OUT, *ROWS[name]]
+        model = fit(source, wanted.recipe, overrides=overrides)
+        numbers = {"row": name, **measure(model, judge, dataset)}
+        print(json.dumps(numbers), flush=True)
+        with wanted.out.open("a") as file:
+            file.write(json.dumps(numbers) + "\n")
+
+
+if __name__ == "__main__":
+    main()
