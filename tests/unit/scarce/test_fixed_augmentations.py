@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
 import torch
 
 from transop.errors import UserError
 from transop.scarce import distort_elastically, rand_augment
+from transop.scarce.fixed import draw_noise
 
 
 def generator(seed=0):
@@ -29,11 +31,30 @@ def test_alpha_is_measured_in_pixels(ramp):
     assert float(shift.mean()) == pytest.approx(0, abs=0.1)
 
 
+def test_noise_is_uniform_and_independent():
+    noise = draw_noise(np.random.SFC64(0), (101, 1001))
+    assert noise.min() >= -1
+    assert noise.max() < 1
+    counts = torch.histc(noise, 20, -1, 1)
+    expected = noise.numel() / 20
+    assert float(((counts - expected) ** 2 / expected).sum()) < 45  # chance 1 in 1000
+    neighbours = torch.corrcoef(torch.stack([noise[:, 1:].ravel(), noise[:, :-1].ravel()]))
+    assert abs(float(neighbours[0, 1])) < 0.01
+
+
+def test_images_of_a_large_batch_are_distorted_each_in_its_own_way(ramp):
+    moved = distort_elastically(ramp, alpha=34.0, sigma=4.0, generator=generator())
+    assert len(moved.flatten(1).unique(dim=0)) == len(ramp)
+    again = distort_elastically(ramp, alpha=34.0, sigma=4.0, generator=generator())
+    assert torch.equal(moved, again)
+
+
 def test_elastic_distortion_agrees_with_kornia():
     from kornia.geometry.transform import elastic_transform2d
 
     images = torch.rand(5, 1, 20, 28, generator=generator(1))
-    noise = torch.rand(5, 2, 20, 28, generator=generator()) * 2 - 1
+    seed = int(torch.randint(2**62, (), generator=generator()))
+    noise = draw_noise(np.random.SFC64(seed), (5, 2, 20, 28))
     scale = (2 * 10 / 28, 2 * 10 / 20)  # kornia measures in half image sides
     expected = elastic_transform2d(images, noise, (13, 13), (2.0, 2.0), scale)
     found = distort_elastically(images, alpha=10.0, sigma=2.0, generator=generator())
