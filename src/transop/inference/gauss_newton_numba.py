@@ -6,7 +6,6 @@ plain Python threads around code that holds no interpreter lock, so there is no 
 a compiler runtime that a forked data-loader worker could inherit half dead.
 """
 
-import hashlib
 import logging
 import os
 import threading
@@ -38,6 +37,7 @@ from transop.inference._rooms import (
     quadrature_for,
     round_up,
 )
+from transop.inference._sources import digest_sources
 
 Array = NDArray[Any]
 
@@ -51,16 +51,7 @@ _SOURCES = (_lanes, _rooms, _flow_lanes, _model_lanes, _lasso_lanes, _group_lane
 _log = logging.getLogger(__name__)
 
 
-def _source_digest() -> int:
-    """Summarise the kernel's source files, so that a change in any of them is recompiled."""
-    digest = hashlib.sha256()
-    for module in _SOURCES:
-        digest.update(Path(str(module.__file__)).read_bytes())
-    return int.from_bytes(digest.digest()[:7], "big")
-
-
 def _make_entry(source_digest: int) -> Any:
-    # The on-disk cache looks at this file and at captured values, but not at imported files.
     @njit(cache=True, nogil=True, error_model="numpy")
     def solve_chunks(
         ws: Array,
@@ -107,7 +98,7 @@ def _make_entry(source_digest: int) -> Any:
     return solve_chunks
 
 
-_solve_chunks = _make_entry(_source_digest())
+_solve_chunks = _make_entry(digest_sources(_SOURCES))
 
 
 class _Workers:

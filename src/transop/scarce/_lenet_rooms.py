@@ -107,17 +107,11 @@ def arrange_rooms(*, size: int, channels: int, n_classes: int, batch: int) -> Ro
     weights = [(floor.room(n_in * n_out), floor.room(n_out)) for n_in, n_out in pairwise(counts)]
     n_parameters = floor.taken
     gradient, mean, square = (floor.room(n_parameters) for _ in range(3))
-    activations = [floor.room(rows * n) for n in counts]
-    slopes = [floor.room(rows * n) for n in counts]
+    dense1, dense2, dense3 = _arrange_dense(floor, counts, rows, weights)
     sides = (size + TAPS - 1, half, side)
     convolution1, convolution2 = _arrange_convolutions(
-        floor, channels, sides, batch, filters, activations[0]
+        floor, channels, sides, batch, filters, dense1.source
     )
-    rooms = list(zip(counts, activations, slopes, strict=True))
-    dense1, dense2, dense3 = [
-        Dense(before[0], after[0], *before[1:], *after[1:], *places)
-        for (before, after), places in zip(pairwise(rooms), weights, strict=True)
-    ]
     return Rooms(
         size=size,
         batch=batch,
@@ -139,6 +133,17 @@ def arrange_rooms(*, size: int, channels: int, n_classes: int, batch: int) -> Ro
         nothing=floor.room(max(counts)),
         total=floor.taken,
     )
+
+
+def _arrange_dense(
+    floor: _Floor, counts: list[int], rows: int, weights: list[tuple[int, int]]
+) -> list[Dense]:
+    """Lay out the linear layers; ``counts`` are of features, hidden units and logits."""
+    units = [(n, floor.room(rows * n), floor.room(rows * n)) for n in counts]
+    return [
+        Dense(before[0], after[0], *before[1:], *after[1:], *places)
+        for (before, after), places in zip(pairwise(units), weights, strict=True)
+    ]
 
 
 def _arrange_convolutions(

@@ -5,10 +5,8 @@ and on the way back visits only the places that pooling and ReLU let through. It
 because trainings run side by side.
 """
 
-import hashlib
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from transop.inference import _lanes
+from transop.inference._sources import digest_sources
 from transop.networks import LeNet, prefer_channels_last
 from transop.scarce import _convolution_lanes, _dense_lanes, _lenet_lanes, _lenet_rooms
 from transop.scarce._lenet_lanes import take_steps
@@ -75,16 +74,7 @@ class TorchTrainer:
         return self._network.eval()
 
 
-def _source_digest() -> int:
-    """Summarise the kernel's source files, so that a change in any of them is recompiled."""
-    digest = hashlib.sha256()
-    for module in _SOURCES:
-        digest.update(Path(str(module.__file__)).read_bytes())
-    return int.from_bytes(digest.digest()[:7], "big")
-
-
 def _make_entry(source_digest: int) -> Any:
-    # The on-disk cache looks at this file and at captured values, but not at imported files.
     @njit(cache=True, nogil=True, error_model="numpy")
     def train_batches(
         ws: Array,
@@ -103,7 +93,7 @@ def _make_entry(source_digest: int) -> Any:
     return train_batches
 
 
-_train_batches = _make_entry(_source_digest())
+_train_batches = _make_entry(digest_sources(_SOURCES))
 
 
 class LanesTrainer:
