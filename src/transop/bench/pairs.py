@@ -1,41 +1,25 @@
 """Measure how time and memory of pair building grow with the number of images."""
 
-import ctypes
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from transop.bench.cost import Cost, cost_of
 from transop.data import DatasetMeta, ImageDataset, cache_folder
 from transop.errors import UserError
 from transop.pairs import BACKBONES, FeatureExtractor, extract_features, nearest_neighbours
 from transop.pairs.features import input_size_for
 from transop.progress import Progress, silent
 
-_Result = TypeVar("_Result")
 # The whole table of distances is the contender only while it fits comfortably.
 _LARGEST_TABLE_BYTES = 2**31
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What one computation took.
-
-    Attributes:
-        seconds: wall-clock time.
-        megabytes: highest memory above that at the start; None where the system cannot tell.
-    """
-
-    seconds: float
-    megabytes: float | None
 
 
 @dataclass(frozen=True)
@@ -146,13 +130,13 @@ def _measure(
     device: torch.device | str,
 ) -> tuple[PairCosts, int]:
     rows = torch.arange(n)
-    features, feature_cost = _cost_of(
+    features, feature_cost = cost_of(
         lambda: extract_features(dataset, rows, extractor, device=device)
     )
-    found, search_cost = _cost_of(lambda: nearest_neighbours(features, n_neighbours, device=device))
+    found, search_cost = cost_of(lambda: nearest_neighbours(features, n_neighbours, device=device))
     whole_cost, agreement = None, None
     if 4 * n * n <= _LARGEST_TABLE_BYTES:
-        whole, whole_cost = _cost_of(lambda: _all_at_once(features.to(device), n_neighbours))
+        whole, whole_cost = cost_of(lambda: _all_at_once(features.to(device), n_neighbours))
         same = (found[:, :, None] == whole[:, None, :]).any(1)
         agreement = float(same.double().mean())
     table = 4 * n * n / 2**20
@@ -165,39 +149,6 @@ def _all_at_once(features: Float[Tensor, "n f"], n_neighbours: int) -> Int64[Ten
     distance = torch.cdist(features.float(), features.float())
     distance.fill_diagonal_(torch.inf)
     return distance.topk(n_neighbours, dim=1, largest=False).indices.cpu()
-
-
-def _cost_of(compute: Callable[[], _Result]) -> tuple[_Result, Cost]:
-    """Run something and note time and memory."""
-    before = _start_watching_memory()
-    start = time.perf_counter()
-    result = compute()
-    seconds = time.perf_counter() - start
-    peak = _memory("VmHWM")
-    if before is None or peak is None:
-        return result, Cost(seconds, None)
-    return result, Cost(seconds, max(0.0, peak - before))
-
-
-def _start_watching_memory() -> float | None:
-    """Reset the kernel's high-water mark of this process; None where there is none (not Linux)."""
-    try:
-        # What was freed before but not handed back would hide what is used from now on.
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
-    except (OSError, AttributeError):  # another system, or another C library
-        return None
-    return _memory("VmRSS")
-
-
-def _memory(name: str) -> float | None:
-    """Read one memory figure of this process, in megabytes."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return None
-    values = [int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{name}:")]
-    return values[0] if values else None
 
 
 def _noise(n: int, image_size: int, seed: int) -> ImageDataset:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transop.cli.bench_augment import bench_augment
+from transop.cli.bench_data import bench_faces, bench_memory, bench_pairs
 
 if TYPE_CHECKING:
     from transop.bench.inference import InferenceBenchmark, SizeReport
@@ -22,6 +23,9 @@ def _group() -> None:
 
 
 app.command("augment")(bench_augment)
+app.command("pairs")(bench_pairs)
+app.command("faces")(bench_faces)
+app.command("memory")(bench_memory)
 
 
 @app.command("inference")

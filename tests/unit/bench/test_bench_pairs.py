@@ -3,7 +3,8 @@ import sys
 import pytest
 import torch
 
-from transop.bench.pairs import Cost, PairBenchmark, PairCosts, _cost_of, bench_pairs
+from transop.bench.cost import Cost, cost_of
+from transop.bench.pairs import PairBenchmark, PairCosts, bench_pairs
 from transop.errors import UserError
 from transop.pairs import BACKBONES, FeatureExtractor
 
@@ -45,7 +46,7 @@ def test_growth_is_the_exponent_of_the_time():
 
 
 def test_peak_memory_of_a_large_tensor_is_seen_where_the_system_tells():
-    _, cost = _cost_of(lambda: torch.ones(64, 2**20).sum())
+    _, cost = cost_of(lambda: torch.ones(64, 2**20).sum())
     assert (cost.megabytes is None) == (sys.platform != "linux")
     assert cost.megabytes is None or 200 < cost.megabytes < 400
 
