@@ -1,6 +1,7 @@
 """A toy world for the figures: no training, every weight drawn from a seed or set by hand."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -111,6 +112,37 @@ def toy_images():
     return ImageDataset(pictures.astype(np.uint8)[:, None], labels.astype(np.int64), splits, meta)
 
 
+class ToyAttributes(nn.Module):
+    """Tells two attributes by two latents of the image; each operator turns one of them."""
+
+    attribute_names = ("First", "Second")
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = linear_autoencoder().encoder
+
+    def forward(self, images):
+        logit = 10 * (self.encoder(images)[:, [1, 2]] + torch.tensor([0.9, 0.4]))
+        return torch.stack([-logit, logit], dim=2)
+
+
+def with_attributes(material):
+    """The toy world with attributes and factors in place of its classes."""
+    images, model = material.dataset, manifold_autoencoder()
+    model.classifier = ToyAttributes()
+    angle = np.linspace(0, 1, len(images))
+    dataset = replace(
+        images,
+        labels=None,
+        attributes=np.ones((len(images), 2), np.int8),
+        factors=np.stack([images.images.mean((1, 2, 3)) / 255, angle], axis=1),
+        meta=DatasetMeta(
+            "bars", "drawn", attribute_names=("First", "Second"), factor_names=("light", "angle")
+        ),
+    )
+    return replace(material, dataset=dataset, model=model)
+
+
 @pytest.fixture(scope="session")
 def material(toy_images, tmp_path_factory):
     run = RunFolder(tmp_path_factory.mktemp("toy"))
@@ -125,3 +157,8 @@ def material(toy_images, tmp_path_factory):
     model, others = manifold_autoencoder(), companions()
     settings = load_settings("demo")
     return Material(run, settings, model, toy_images, others.__getitem__, lambda: model.classify)
+
+
+@pytest.fixture(scope="session")
+def attribute_material(material):
+    return with_attributes(material)

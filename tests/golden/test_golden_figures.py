@@ -18,6 +18,7 @@ from transop.paper import (
     make_figure,
     pair_neighbours,
     sparse_dense,
+    unmet_needs,
 )
 
 STORED = Path(__file__).parent / "numbers"
@@ -45,9 +46,11 @@ def toy_pairs(material, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def compute(material, toy_pairs):
+def compute(material, attribute_material, toy_pairs):
     """Compute a figure; toy pairs stand in where a pretrained network would pair images."""
     special = {
+        "attributes": lambda: FIGURES["attributes"].compute(attribute_material),
+        "factors": lambda: FIGURES["factors"].compute(attribute_material),
         "pair-neighbours": lambda: pair_neighbours.neighbours_under(material, toy_pairs),
         "inference-time": lambda: inference_time.time_solvers(material, toy_pairs("pixel")),
         "sparse-dense": lambda: sparse_dense.compare(
@@ -158,3 +161,25 @@ def test_operators_that_grow_are_told_from_those_that_turn(compute):
     facts = compute("pair-eigenvalues").facts
     assert facts["perceptual.n_large"] == 0
     assert facts["latent.n_large"] == 1
+
+
+def test_the_best_operator_is_the_one_that_turns_the_attribute(compute):
+    numbers = compute("attributes")
+    assert numbers.facts["moved"] == ["First", "Second"]
+    assert numbers.facts["best"] == [0, 1]
+    for k in range(2):
+        risen = numbers["curves"][k, :, k]
+        assert risen.min() < 0.2
+        assert risen.max() > 0.8
+
+
+def test_a_factor_that_is_in_the_latents_is_read_and_noise_is_not(compute):
+    light, angle = compute("factors")["explained"]
+    assert light > 0.6 > 0.3 > angle
+    assert all(move["factor"] == 0 for move in compute("factors").facts["moves"])
+
+
+def test_figures_say_which_columns_their_images_lack(material, attribute_material):
+    assert "images with attributes" in unmet_needs(FIGURES["attributes"], material)[0]
+    assert "images with labels" in unmet_needs(FIGURES["extrapolation"], attribute_material)[0]
+    assert unmet_needs(FIGURES["factors"], attribute_material) == []

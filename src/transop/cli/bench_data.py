@@ -130,6 +130,6 @@ def bench_memory(
     )
     if found.peak_megabytes is not None and found.private_megabytes is not None:
         terminal.result(
-            f"highest memory {found.peak_megabytes:,.0f} MB, of which {found.private_megabytes:,.0f} "
-            "MB at the end are not pages of the file (those are given back when others need them)"
+            f"highest memory {found.peak_megabytes:,.0f} MB; {found.private_megabytes:,.0f} MB "
+            "are not pages of the file, which the system takes back when others need them"
         )

@@ -144,9 +144,9 @@ def _make(
     for name in terminal.progress(names, "figures", len(names)):
         figure = FIGURES[name]
         if missing := unmet_needs(figure, material):
-            message = f"{name} needs the phase '{missing[0]}', which this run has not been through"
+            message = f"{name} needs {missing[0]}"
             if len(names) == 1:
-                raise UserError(f"{message}; train it with: transop train RECIPE --resume")
+                raise UserError(message)
             terminal.notice(f"left out: {message}")
             continue
         start = time.monotonic()

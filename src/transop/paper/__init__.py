@@ -2,10 +2,12 @@
 
 from transop.paper import (
     all_operators,
+    attributes,
     augmentations,
     closed_paths,
     embedding,
     extrapolation,
+    factors,
     inference_time,
     magnitudes,
     operator_difference,
@@ -28,6 +30,7 @@ from transop.paper.quick import train_quick_run
 # In the order of the paper; the report shows them in this order too.
 FIGURES: dict[str, PaperFigure] = {
     "operator-paths": operator_paths.FIGURE,
+    "attributes": attributes.FIGURE,
     "path-strips": path_strips.FIGURE,
     "extrapolation": extrapolation.FIGURE,
     "embedding": embedding.FIGURE,
@@ -41,6 +44,7 @@ FIGURES: dict[str, PaperFigure] = {
     "magnitudes": magnitudes.FIGURE,
     "all-operators": all_operators.FIGURE,
     "closed-paths": closed_paths.FIGURE,
+    "factors": factors.FIGURE,
     "training-curves": training_curves.FIGURE,
     "operator-difference": operator_difference.FIGURE,
 }

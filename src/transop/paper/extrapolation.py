@@ -132,4 +132,5 @@ FIGURE = PaperFigure(
     compute=compute,
     draw=draw,
     needs=("operators", "classifier"),
+    columns=("labels",),
 )

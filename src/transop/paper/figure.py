@@ -22,6 +22,7 @@ class PaperFigure:
         compute: numbers from a trained run.
         draw: a picture from the numbers alone.
         needs: training phases the run must have been through.
+        columns: what its images must come with: labels, attributes or factors.
     """
 
     title: str
@@ -30,3 +31,4 @@ class PaperFigure:
     compute: Callable[[Material], Numbers]
     draw: Callable[[Numbers], Figure]
     needs: tuple[str, ...] = ("operators",)
+    columns: tuple[str, ...] = ()

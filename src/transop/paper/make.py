@@ -41,5 +41,14 @@ def redraw_figure(name: str, figure: PaperFigure, folder: Path) -> list[Path]:
 
 
 def unmet_needs(figure: PaperFigure, material: Material) -> list[str]:
-    """List the training phases a figure needs that the run has not been through."""
-    return [phase for phase in figure.needs if phase not in material.model.phases]
+    """Say what a figure needs that the run or its images do not have, one clause each."""
+    phases = [phase for phase in figure.needs if phase not in material.model.phases]
+    columns = [name for name in figure.columns if getattr(material.dataset, name) is None]
+    return [
+        *(f"images with {name}, which '{material.dataset.meta.name}' has not" for name in columns),
+        *(
+            f"the phase '{phase}', which this run has not been through; train it with: transop "
+            "train RECIPE --resume"
+            for phase in phases
+        ),
+    ]

@@ -20,6 +20,16 @@ _REACH = 0.9  # how far a strip goes, as a share of the latent point's length
 _DEVIATIONS = 2.0  # how far a baseline's strip goes, in standard deviations
 
 
+def natural_unit(operator: Float[Tensor, "d d"], points: Float[Tensor, "n d"]) -> float:
+    """Give the coefficient whose first-order move is, on average, as long as the point itself.
+
+    Operators differ in size, so equal coefficients would show some standing still and others
+    running away.
+    """
+    moves = (points @ operator.mT).norm(dim=1)
+    return float((points.norm(dim=1) / moves).mean())
+
+
 def operator_strips(
     material: Material,
     chosen: list[int],
@@ -28,15 +38,11 @@ def operator_strips(
 ) -> tuple[Float[np.ndarray, "k n t c h w"], Float[np.ndarray, " k"]]:
     """Decode images moved by single operators.
 
-    Operators differ in size, so equal coefficients would show some standing still and others
-    running away. The unit of each is the coefficient whose first-order move is, on average, as
-    long as the latent point itself.
-
     Args:
         material: the run.
         chosen: which operators.
         rows: which images.
-        amounts: how far, in units.
+        amounts: how far, in natural units.
 
     Returns:
         Images, and the unit of every operator in coefficients.
@@ -45,12 +51,12 @@ def operator_strips(
     operators = model.operators.operators.detach()
     strips, units = [], []
     for m in chosen:
-        unit = (points.norm(dim=1) / (points @ operators[m].mT).norm(dim=1)).mean()
+        unit = natural_unit(operators[m], points)
         coefficients = torch.zeros(len(points), len(operators), device=points.device)
         coefficients[:, m] = unit
         path = transport_path(operators, coefficients, points, amounts.to(points))
         strips.append(as_array(model.decode(path)))
-        units.append(float(unit))
+        units.append(unit)
     return np.stack(strips), np.array(units)
 
 

@@ -82,4 +82,5 @@ FIGURE = PaperFigure(
     compute=compute,
     draw=draw,
     needs=("operators", "classifier"),
+    columns=("labels",),
 )

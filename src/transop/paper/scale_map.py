@@ -78,4 +78,5 @@ FIGURE = PaperFigure(
     compute=compute,
     draw=draw,
     needs=("operators", "coefficient_encoder"),
+    columns=("labels",),
 )

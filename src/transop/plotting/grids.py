@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -66,8 +67,11 @@ def image_grid(
             columns * cell_inches + longest * _LABEL_INCHES + 0.2,
             rows * cell_inches * height / width + head + 0.2,
         )
+        layout: Any = figure.get_layout_engine()
+        layout.set(w_pad=0.1)
         axes = figure.add_subplot(title=title)
         axes.imshow(canvas, interpolation="nearest")
+        axes.set_anchor("E")  # what a tall grid leaves free belongs to the labels
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0, labelsize=8, labeltop=True, labelbottom=False)
         centres = np.arange(rows) * (height + gap) + (height - 1) / 2

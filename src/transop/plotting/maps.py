@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.offsetbox import AnnotationBbox, OffsetImage
+from matplotlib.patches import Rectangle
 
 from transop.plotting.blocks import Block, draw_block
 from transop.plotting.style import COLOURS, INK, MUTED, SCALE_MAP, look, new_figure, split_columns
@@ -42,6 +43,13 @@ def heat_map(
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=7.5, length=2)
     bar.set_label(colour_label, fontsize=8)
+
+
+def outline_cell(axes: Axes, row: int, column: int) -> None:
+    """Draw a frame around one cell of a heat map."""
+    frame = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, clip_on=False)
+    frame.set(edgecolor=COLOURS[1], linewidth=1.6)
+    axes.add_patch(frame)
 
 
 def scale_map(

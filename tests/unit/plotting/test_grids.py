@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from transop.errors import UserError
 from transop.plotting import image_grid, save_figure
@@ -50,3 +51,12 @@ def test_a_saved_figure_is_the_same_file_every_time(tmp_path):
     for suffix in ("png", "svg"):
         first = (tmp_path / f"a.b-first.{suffix}").read_bytes()
         assert first == (tmp_path / f"a.b-second.{suffix}").read_bytes()
+
+
+@pytest.mark.parametrize("n_rows", [2, 23])
+def test_long_row_labels_are_not_cut_off(n_rows):
+    names = ["background level"] * n_rows
+    figure = image_grid(np.zeros((n_rows, 7, 3, 16, 16), np.float32), row_labels=names)
+    FigureCanvasAgg(figure).draw()
+    (axes,) = figure.axes
+    assert min(label.get_window_extent().x0 for label in axes.get_yticklabels()) >= 0
