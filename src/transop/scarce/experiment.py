@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from transop.artifacts import read_json, write_json
 from transop.augment import Guard, TransportAugment
@@ -113,20 +115,8 @@ def run_row(
         return stored
     start, protocol, data = time.monotonic(), experiment.protocol, experiment.dataset
     images, labels, _ = draw_labelled(data, protocol.n_per_class, seed)
-    generator = torch.Generator().manual_seed(1_000_003 * (seed + 1))
-    augment = _make_augment(experiment, row, seed, images, labels, generator, progress)
-    judged = time.monotonic()
-    supply = LabelledSupply(
-        row,
-        images,
-        labels,
-        augment=augment,
-        real_share=protocol.real_share,
-        pool_size=protocol.pool_size,
-        generator=generator,
-        progress=progress,
-    )
-    pooled = time.monotonic()
+    supply = open_supply(experiment, row, seed, images, labels, progress)
+    supplied = time.monotonic()
     network = train_network(
         supply,
         protocol,
@@ -137,9 +127,8 @@ def run_row(
         description=f"{row.name}, seed {seed}",
     )
     seconds = {
-        "judge": round(judged - start, 2),
-        "pool": round(pooled - judged, 2),
-        "training": round(time.monotonic() - pooled, 2),
+        "moves": round(supplied - start, 2),
+        "training": round(time.monotonic() - supplied, 2),
     }
     result = {
         "row": row.name,
@@ -157,6 +146,37 @@ def run_row(
 
 
 _SCORED = ("validation", "test")
+
+
+def open_supply(
+    experiment: Experiment,
+    row: Row,
+    seed: int,
+    images: Float[Tensor, "n c h w"],
+    labels: Int[Tensor, " n"],
+    progress: Progress = silent,
+) -> LabelledSupply:
+    """Prepare the images a row trains on; classifier, encoder and moves are made where needed.
+
+    Args:
+        experiment: what all rows share.
+        row: how to augment.
+        seed: of the augmentations.
+        images: the labelled images of this seed.
+        labels: their labels.
+        progress: announces long work.
+    """
+    generator = torch.Generator().manual_seed(1_000_003 * (seed + 1))
+    return LabelledSupply(
+        row,
+        images,
+        labels,
+        augment=_make_augment(experiment, row, seed, images, labels, generator, progress),
+        real_share=experiment.protocol.real_share,
+        pool_size=experiment.protocol.pool_size,
+        generator=generator,
+        progress=progress,
+    )
 
 
 def _identity(experiment: Experiment, row: Row, seed: int) -> dict[str, Any]:

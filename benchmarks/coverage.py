@@ -1,0 +1,85 @@
+"""Where is accuracy lost? Coverage against label errors, for each way of sampling.
+
+    python benchmarks/coverage.py runs/mnist --out docs/figures/coverage-mnist
+
+writes OUT.json and OUT.png. The judge is a LeNet-5 that no row has seen; see
+`transop.scarce.coverage` for what is measured.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from statistics import mean
+
+import torch
+
+from transop.plotting import COLOURS, draw_block, look, new_figure
+from transop.plotting.blocks import Block
+from transop.scarce import Protocol, find_rows, open_experiment
+from transop.scarce.coverage import Coverage, CoverageStudy
+
+ROWS = [
+    ("none", "as they are"),
+    ("elastic", "elastic"),
+    ("transport-prior", "fixed prior"),
+    ("transport-encoder@multiplier=0.5", "encoder, half the scale"),
+    ("transport-encoder", "encoder"),
+    ("transport-encoder@multiplier=2", "encoder, twice the scale"),
+    ("transport-encoder@n_steps=10", "encoder, walk of 10"),
+    ("transport-guarded@multiplier=2,n_steps=1", "guard, twice the scale"),
+    ("transport-guarded", "guard, walk of 10"),
+]
+
+
+def draw(points: list[dict], examples: torch.Tensor, titles: list[str]):
+    """Draw coverage over label errors at the left, images of every row at the right."""
+    with look():
+        figure = new_figure(10.5, 4.2)
+        axes = figure.add_subplot(1, 2, 1)
+        for number, point in enumerate(points):
+            guarded = point["title"].startswith("guard")
+            colour = COLOURS[1] if guarded else COLOURS[6 if number < 2 else 0]
+            x, y = 100 * point["label errors"], 100 * point["coverage"]
+            axes.plot(x, y, "o", color=colour)
+            axes.annotate(point["title"], (x, y), (4, 4), textcoords="offset points", fontsize=7)
+        axes.set_xlabel("images with another name, %")
+        axes.set_ylabel("validation images with one nearby, %")
+        axes.margins(0.18, 0.1)
+        axes.grid(alpha=0.3)
+        right = figure.add_subplot(1, 2, 2)
+        draw_block(right, Block(examples.numpy(), row_labels=tuple(titles)))
+    return figure
+
+
+def main() -> None:
+    """Measure every row over some seeds and keep numbers and picture."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, required=True)
+    wanted = parser.parse_args()
+    protocol = Protocol(pool_size=20_000, real_share=0.0)
+    experiment = open_experiment(wanted.out.with_suffix(""), protocol, run=wanted.run)
+    study = CoverageStudy(experiment)
+    points, examples, titles = [], [], []
+    for name, title in ROWS:
+        (row,) = find_rows([name], experiment.dataset.meta.name)
+        found: list[Coverage] = [study.measure(row, seed) for seed in range(wanted.seeds)]
+        points.append(
+            {
+                "row": name,
+                "title": title,
+                "label errors": round(mean(one.label_errors for one in found), 4),
+                "coverage": round(mean(one.coverage for one in found), 4),
+            }
+        )
+        print(json.dumps(points[-1]), flush=True)
+        examples.append(found[0].examples)
+        titles.append(title)
+    wanted.out.parent.mkdir(parents=True, exist_ok=True)
+    wanted.out.with_suffix(".json").write_text(json.dumps(points, indent=2) + "\n")
+    draw(points, torch.stack(examples), titles).savefig(wanted.out.with_suffix(".png"), dpi=110)
+
+
+if __name__ == "__main__":
+    main()
