@@ -9,7 +9,7 @@ from transop.paper.figure import PaperFigure
 from transop.paper.material import Material, as_array
 from transop.paper.numbers import Numbers
 from transop.paper.operator_paths import operator_strips
-from transop.plotting import COLOURS, Block, image_blocks
+from transop.plotting import COLOURS, Block, image_blocks, roomy
 
 _REACH = 0.9
 _EXAMPLES = 6
@@ -40,7 +40,7 @@ def draw(numbers: Numbers) -> Figure:
         for m, frames in zip(numbers.facts["operators"], numbers["frames"], strict=True)
     ]
     page = [blocks[i : i + _PER_ROW] for i in range(0, len(blocks), _PER_ROW)]
-    return image_blocks(page, cell_inches=0.28)
+    return image_blocks(page, cell_inches=roomy(0.28, numbers["frames"]))
 
 
 FIGURE = PaperFigure(

@@ -147,7 +147,8 @@ def _shown_path(
     while last + 1 < len(amounts) and inside[last + 1]:
         last += 1
     low, high = float(amounts[first]), float(amounts[last])
-    curve, seen = torch.linspace(low, high, _CURVE), torch.linspace(low, high, _FRAMES)
+    seen = _frame_amounts(low, high)
+    curve = torch.linspace(float(seen[0]), float(seen[-1]), _CURVE)
     fine, coarse = (_path(material, operator, start, t, unit)[0] for t in (curve, seen))
     return {
         "curve_amounts": as_array(curve),
@@ -156,6 +157,15 @@ def _shown_path(
         "frames": as_array(material.model.decode(coarse)),
         "starts": np.array(row),
     }
+
+
+def _frame_amounts(low: float, high: float) -> Float[Tensor, " f"]:
+    """Space the frames evenly within a stretch around 0, one of them at the start itself."""
+    n_left = round((_FRAMES - 1) * -low / (high - low)) if high > low else 0
+    n_right = _FRAMES - 1 - n_left
+    sides = [length / n for length, n in ((-low, n_left), (high, n_right)) if n]
+    step = max(min(sides), 1e-3)
+    return step * torch.arange(-n_left, n_right + 1).float()
 
 
 def _path(

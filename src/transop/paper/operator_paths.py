@@ -13,7 +13,7 @@ from transop.paper.figure import PaperFigure
 from transop.paper.material import Material, as_array
 from transop.paper.methods import METHOD_COLOURS, METHOD_NAMES
 from transop.paper.numbers import Numbers
-from transop.plotting import Block, image_blocks
+from transop.plotting import Block, image_blocks, roomy
 
 _SHOWN = 4  # operators, and directions of each baseline
 _REACH = 0.9  # how far a strip goes, as a share of the latent point's length
@@ -98,7 +98,8 @@ def draw(numbers: Numbers) -> Figure:
                 for frames, title in zip(numbers[method], titles, strict=False)
             ]
         )
-    return image_blocks(page, headings=[METHOD_NAMES[m] for m in names], cell_inches=0.27)
+    headings = [METHOD_NAMES[m] for m in names]
+    return image_blocks(page, headings=headings, cell_inches=roomy(0.27, numbers["mae"]))
 
 
 FIGURE = PaperFigure(

@@ -2,7 +2,7 @@
 
 from transop.plotting.animations import animate
 from transop.plotting.bars import magnitude_bars, time_bars
-from transop.plotting.blocks import Block, draw_block, image_blocks
+from transop.plotting.blocks import Block, draw_block, image_blocks, roomy
 from transop.plotting.curves import Line, Panel, draw_panel, latent_curves, line_panels
 from transop.plotting.grids import image_grid
 from transop.plotting.maps import embedding, heat_map, scale_map
@@ -26,6 +26,7 @@ __all__ = [
     "magnitude_bars",
     "new_figure",
     "render_figure",
+    "roomy",
     "save_figure",
     "scale_map",
     "time_bars",

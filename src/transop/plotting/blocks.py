@@ -15,6 +15,7 @@ from matplotlib.patches import Rectangle
 from transop.plotting.grids import compose_grid
 from transop.plotting.style import ACCENT, INK, MUTED, look, new_figure, split_rows
 
+_SMALL_IMAGE = 32  # pixels
 _TITLE_INCHES, _LABEL_INCHES, _LETTER_INCHES = 0.24, 0.17, 0.066
 
 
@@ -107,6 +108,11 @@ def draw_block(axes: Axes, block: Block) -> None:
         outline = Rectangle(corner, width, height, fill=False, clip_on=False)
         outline.set(edgecolor=block.colour, linewidth=1.6)
         axes.add_patch(outline)
+
+
+def roomy(inches: float, images: Float[np.ndarray, "... height width"]) -> float:
+    """Enlarge a cell that suits small grey images where images have more to show."""
+    return inches if images.shape[-1] <= _SMALL_IMAGE else 1.5 * inches
 
 
 def image_gap(height: int) -> int:

@@ -48,7 +48,7 @@ def heat_map(
 def outline_cell(axes: Axes, row: int, column: int) -> None:
     """Draw a frame around one cell of a heat map."""
     frame = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, clip_on=False)
-    frame.set(edgecolor=COLOURS[1], linewidth=1.6)
+    frame.set(edgecolor=COLOURS[1], linewidth=2.0, zorder=5)  # above the white grid
     axes.add_patch(frame)
 
 
