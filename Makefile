@@ -1,7 +1,9 @@
 # Each target does its own set-up; only Python 3.11+ and a package index are needed.
 #     make demo     train on 5,000 digits, pictures and a summary in runs/demo
 #     make test     the tests
-#     make browser-test   the explorer's tests, in Chromium
+#     make browser-test   the explorer's tests, in Chromium (installed if there is none)
+#     make paper    every figure of the paper on a small run, in build/paper
+#     make docs-pictures RUN=runs/mnist NAME=mnist   a run's figures into the pages of docs
 #     make lint     formatter, linter, type checker and import contracts
 #     make check    both of these: what pre-commit and CI run
 #     make venv     only the set-up
@@ -14,9 +16,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 EXTRAS := dev,perceptual,explore,export,hub,faiss
 PYTEST_ARGS ?=
+PAPER ?= build/paper
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test browser-test lint check clean
+.PHONY: help venv demo test browser-test paper docs-pictures lint check clean
 
 help:
 	@sed -n 's/^#     //p' Makefile
@@ -40,7 +43,16 @@ test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(PYTEST_ARGS)
 
 browser-test: $(STAMP)
+	@.ci/chromium $(BIN)/python
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser $(PYTEST_ARGS)
+
+# Some minutes on two quiet cores; the limit is there to notice a figure that grows.
+paper: $(STAMP)
+	mkdir -p $(PAPER)
+	cd $(PAPER) && timeout 1200 $(abspath $(BIN))/transop paper all --scale quick
+
+docs-pictures: $(STAMP)
+	$(BIN)/python benchmarks/docs_pictures.py $(RUN) $(NAME)
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -118,7 +118,7 @@ def test_the_run_tells_curves_findings_settings_and_environment(run):
     facts = read_facts(run)
     assert facts.curves == {"autoencoder": ([10.0, 20.0], [0.2, 0.1])}
     assert facts.findings == ["operators: paths run away <fast>"]
-    assert facts.results == {"autoencoder": [("seconds", "1")]}
+    assert facts.results == {"autoencoder": [("time taken", "1 s")]}
     assert "[data]" in facts.settings
     assert ("python", "3.11") in facts.environment
 

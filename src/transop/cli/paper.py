@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transop.cli.table1 import (
-    TABLE_TITLE,
     ChangesOption,
     DatasetOption,
     ForceOption,
@@ -73,8 +72,9 @@ def paper(
         make_table(terminal, wanted, processes=processes, force=force, as_json=as_json)
         return
     if name != "all" and name not in FIGURES:
-        known = ", ".join([*FIGURES, "table1"])
-        raise UserError(f"figure '{name}' does not exist; choose all or one of {known}")
+        raise UserError(
+            f"figure '{name}' does not exist; choose all or one of {', '.join(FIGURES)}"
+        )
     if scale not in (None, "quick", "full"):
         raise UserError(f"--scale {scale} is unknown; use quick or full")
     chosen = list(FIGURES) if name == "all" else [name]
@@ -98,12 +98,10 @@ def _list_figures(terminal: Terminal, as_json: bool) -> None:
     from transop.paper import FIGURES
 
     if as_json:
-        titles = {name: figure.title for name, figure in FIGURES.items()}
-        terminal.result_json({**titles, "table1": TABLE_TITLE})
+        terminal.result_json({name: figure.title for name, figure in FIGURES.items()})
         return
     for name, figure in FIGURES.items():
         terminal.result(f"{name:20} {figure.title} ({figure.paper})")
-    terminal.result(f"{'table1':20} {TABLE_TITLE} (Table 1; takes hours, not part of all)")
 
 
 def _material(
@@ -142,15 +140,16 @@ def _make(
 
     written = {}
     for name in terminal.progress(names, "figures", len(names)):
-        figure = FIGURES[name]
-        if missing := unmet_needs(figure, material):
-            message = f"{name} needs {missing[0]}"
+        figure, start = FIGURES[name], time.monotonic()
+        try:
+            if missing := unmet_needs(figure, material):
+                raise UserError(f"{name} needs {missing[0]}")
+            written[name] = make_figure(name, figure, material, target)
+        except UserError as error:
             if len(names) == 1:
-                raise UserError(message)
-            terminal.notice(f"left out: {message}")
+                raise
+            terminal.notice(f"left out {name}: {error}")
             continue
-        start = time.monotonic()
-        written[name] = make_figure(name, figure, material, target)
         terminal.notice(f"{name}: {time.monotonic() - start:.1f} s")
     return written
 

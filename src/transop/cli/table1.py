@@ -16,7 +16,6 @@ from transop.errors import UserError
 if TYPE_CHECKING:
     from transop.scarce import Protocol, Summary
 
-TABLE_TITLE = "Accuracy from ten labelled images per class, by augmentation"
 _PANEL = "For table1"
 _SEEDS = {"full": 10, "quick": 2}
 

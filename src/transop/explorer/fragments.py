@@ -52,17 +52,27 @@ def notice(words: str, *, tone: str = "plain") -> str:
 
 
 def bars(values: Sequence[float], names: Sequence[str], *, unit: str = "percent") -> str:
-    """Draw values as horizontal bars with their names; percent means shares of 1."""
-    top = 1.0 if unit == "percent" else max([*values, 1e-12])
+    """Draw values as horizontal bars with their names.
+
+    Args:
+        values: one per bar.
+        names: one per bar.
+        unit: percent for shares of 1, plain for sizes, signed for bars to either side of zero.
+    """
+    top = 1.0 if unit == "percent" else max([*map(abs, values), 1e-12])
+    formats = {"percent": ".0%", "plain": ".3g", "signed": "+.3g"}
     rows = []
     for name, value in zip(names, values, strict=True):
-        text = f"{value:.0%}" if unit == "percent" else f"{value:.3g}"
+        length = 100 * min(abs(value) / top, 1.0)
+        place = f"width:{length:.1f}%"
+        if unit == "signed":
+            left = 50 - length / 2 if value < 0 else 50
+            place = f"width:{length / 2:.1f}%;margin-left:{left:.1f}%"
         rows.append(
-            f'<div class="tp-bar"><span>{escape(name)}</span>'
-            f'<div><i style="width:{100 * max(0.0, value) / top:.1f}%"></i></div>'
-            f"<b>{text}</b></div>"
+            f"<div><span>{escape(name)}</span>"
+            f'<div><i style="{place}"></i></div><b>{value:{formats[unit]}}</b></div>'
         )
-    return f'<div class="tp-bars">{"".join(rows)}</div>'
+    return f'<div class="tp-bars tp-{unit}">{"".join(rows)}</div>'
 
 
 def strip(
@@ -84,7 +94,8 @@ def curves(
     *,
     title: str,
     limits: tuple[float, float] | None = None,
-    marks: Sequence[float] = (),
+    ticks: Sequence[float] = (),
+    is_logarithmic: bool = False,
 ) -> str:
     """Draw named lines over x.
 
@@ -94,42 +105,38 @@ def curves(
             the solid one of the same place among its kind.
         title: what is drawn, also for screen readers.
         limits: of the vertical axis; from the data if left out.
-        marks: places on x with a thin vertical line.
+        ticks: places on x between the ends that are named and marked with a thin vertical line.
+        is_logarithmic: whether the vertical axis is; values must then be positive.
     """
     values = np.array([line for _, line, _ in lines], dtype=float)
     finite = values[np.isfinite(values)]
     low, high = limits or ((float(finite.min()), float(finite.max())) if finite.size else (0, 1))
-    span_x, span_y = max(x[-1] - x[0], 1e-12), max(high - low, 1e-12)
+    warp = np.log10 if is_logarithmic else np.asarray
+    floor, span = float(warp(low)), max(float(warp(high)) - float(warp(low)), 1e-12)
 
-    def place(at: float, value: float) -> tuple[float, float]:
-        right, up = (at - x[0]) / span_x, (value - low) / span_y
-        return (
-            _LEFT + right * (_WIDTH - _LEFT - 8),
-            (_HEIGHT - _BOTTOM) * (1 - min(max(up, 0.0), 1.0)) + 4,
-        )
+    def height(value: float) -> float:
+        share = (float(warp(value)) - floor) / span
+        return (_HEIGHT - _BOTTOM) * (1 - min(max(share, 0.0), 1.0)) + 4
 
-    parts = [_axes(x, low, high), *(_upright(place(mark, low)[0]) for mark in marks)]
+    parts = [_axes(x, low, high), *(_upright(_across(x, tick), tick) for tick in ticks)]
     counts = {True: 0, False: 0}
     legend = []
     for name, line, dashed in lines:
         colour = COLOURS[counts[dashed] % (len(COLOURS) - 1)]
         counts[dashed] += 1
         points = " ".join(
-            "{:.1f},{:.1f}".format(*place(at, value))
+            f"{_across(x, at):.1f},{height(value):.1f}"
             for at, value in zip(x, line, strict=True)
             if np.isfinite(value)
         )
-        dash = ' stroke-dasharray="6 5"' if dashed else ""
-        parts.append(
-            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"{dash}/>'
-        )
         kind = "dashed" if dashed else "solid"
+        parts.append(f'<polyline class="tp-{kind}" points="{points}" stroke="{colour}"/>')
         legend.append(f'<span><i style="border-top:3px {kind} {colour}"></i>{escape(name)}</span>')
     return (
         f'<p class="tp-title">{escape(title)}</p>'
         f'<svg class="tp-curve" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
-        f'<div class="tp-legend">{"".join(legend)}</div>'
+        + (f'<div class="tp-legend">{"".join(legend)}</div>' if len(lines) > 1 else "")
     )
 
 
@@ -156,21 +163,36 @@ def ramp(share: float) -> str:
     return "#" + "".join(f"{round(value):02x}" for value in mixed)
 
 
+def colour_bar(low: float, high: float, words: tuple[str, str]) -> str:
+    """Explain the colours of ``ramp``: the values at its ends and what they mean."""
+    stops = ",".join(ramp(share) for share in (0.0, 0.5, 1.0))
+    ends = [f"{escape(word)}: {value:.3g}" for word, value in zip(words, (low, high), strict=True)]
+    bar = f'<i style="background:linear-gradient(to right,{stops})"></i>'
+    return f'<div class="tp-scale"><span>{ends[0]}</span>{bar}<span>{ends[1]}</span></div>'
+
+
+def _across(x: Sequence[float], at: float) -> float:
+    share = (at - x[0]) / max(x[-1] - x[0], 1e-12)
+    return _LEFT + share * (_WIDTH - _LEFT - 8)
+
+
 def _axes(x: Sequence[float], low: float, high: float) -> str:
     floor = _HEIGHT - _BOTTOM + 4
-    text = 'fill="currentColor" font-size="13"'
     return (
-        f'<path d="M{_LEFT} 4V{floor}H{_WIDTH - 8}" fill="none" stroke="currentColor" '
-        'stroke-opacity=".5"/>'
-        f'<text x="{_LEFT - 5}" y="15" text-anchor="end" {text}>{high:.3g}</text>'
-        f'<text x="{_LEFT - 5}" y="{floor}" text-anchor="end" {text}>{low:.3g}</text>'
-        f'<text x="{_LEFT}" y="{_HEIGHT - 6}" {text}>{x[0]:.3g}</text>'
-        f'<text x="{_WIDTH - 8}" y="{_HEIGHT - 6}" text-anchor="end" {text}>{x[-1]:.3g}</text>'
+        f'<path d="M{_LEFT} 4V{floor}H{_WIDTH - 8}"/>'
+        f'<text x="{_LEFT - 5}" y="15" text-anchor="end">{_short(high)}</text>'
+        f'<text x="{_LEFT - 5}" y="{floor}" text-anchor="end">{_short(low)}</text>'
+        f'<text x="{_LEFT}" y="{_HEIGHT - 6}">{_short(x[0])}</text>'
+        f'<text x="{_WIDTH - 8}" y="{_HEIGHT - 6}" text-anchor="end">{_short(x[-1])}</text>'
     )
 
 
-def _upright(at: float) -> str:
+def _upright(at: float, value: float) -> str:
     return (
-        f'<path d="M{at:.1f} 4V{_HEIGHT - _BOTTOM + 4}" stroke="currentColor" '
-        'stroke-opacity=".35" stroke-dasharray="2 4"/>'
+        f'<path d="M{at:.1f} 4V{_HEIGHT - _BOTTOM + 4}" stroke-dasharray="2 4"/>'
+        f'<text x="{at:.1f}" y="{_HEIGHT - 6}" text-anchor="middle">{_short(value)}</text>'
     )
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -26,11 +26,30 @@ class Way:
 
 
 @dataclass(frozen=True)
+class Track:
+    """The latent points of both ways: small enough to keep for every visitor.
+
+    Attributes:
+        times: from -1 to 3; 0 is the start, 1 the end.
+        path: points along the inferred coefficients.
+        line: points along the straight line.
+    """
+
+    times: Float[np.ndarray, " t"]
+    path: Float[np.ndarray, "t d"]
+    line: Float[np.ndarray, "t d"]
+
+    def position(self, t: float) -> int:
+        """Find the point nearest to a time."""
+        return int(np.abs(self.times - t).argmin())
+
+
+@dataclass(frozen=True)
 class Walk:
     """A path along the operators, and the straight line for comparison.
 
     Attributes:
-        times: from -1 to 3; 0 is the start, 1 the end.
+        track: the points of both.
         path: along the inferred coefficients.
         line: along the straight line in latent space.
         coefficients: of every operator, in the dictionary's order.
@@ -38,16 +57,21 @@ class Walk:
         converged: whether inference settled.
     """
 
-    times: Float[np.ndarray, " t"]
+    track: Track
     path: Way
     line: Way
     coefficients: Float[np.ndarray, " m"]
     residual: float
     converged: bool
 
+    @property
+    def times(self) -> Float[np.ndarray, " t"]:
+        """When each frame is."""
+        return self.track.times
+
     def position(self, t: float) -> int:
         """Find the frame nearest to a time."""
-        return int(np.abs(self.times - t).argmin())
+        return self.track.position(t)
 
 
 def walk(run: OpenRun, start: Float[Tensor, "c h w"], end: Float[Tensor, "c h w"]) -> Walk:
@@ -59,9 +83,10 @@ def walk(run: OpenRun, start: Float[Tensor, "c h w"], end: Float[Tensor, "c h w"
     times = torch.linspace(FROM, TO, _N_TIMES).to(z0)
     with torch.no_grad():
         along = transport_path(model.operators.operators, found.coefficients, z0, times)[0]
-    straight = z0 + times[:, None] * (z1 - z0)
+    along, straight = _bounded(along), z0 + times[:, None] * (z1 - z0)
+    track = Track(*(part.cpu().numpy() for part in (times, along, straight)))
     return Walk(
-        times.cpu().numpy(),
+        track,
         _way(run, along),
         _way(run, straight),
         found.coefficients[0].cpu().numpy(),
@@ -75,9 +100,23 @@ def warm_up(run: OpenRun) -> None:
     walk(run, torch.zeros(run.model.image_shape), torch.ones(run.model.image_shape))
 
 
-def _way(run: OpenRun, points: Float[Tensor, "t d"]) -> Way:
+def frames_at(
+    run: OpenRun, track: Track, t: float
+) -> tuple[float, Float[np.ndarray, "c h w"], Float[np.ndarray, "c h w"]]:
+    """Decode both ways at the time nearest to ``t``; give that time, the path's and the line's."""
+    at = track.position(t)
+    points = torch.from_numpy(np.stack([track.path[at], track.line[at]])).to(run.model.device)
+    path, line = run.model.decode(points).cpu().numpy()
+    return float(track.times[at]), path, line
+
+
+def _bounded(points: Float[Tensor, "t d"]) -> Float[Tensor, "t d"]:
+    """Put points that ran away to infinity at the origin, so that they can be decoded."""
     finite = torch.isfinite(points).all(-1, keepdim=True)
-    points = torch.where(finite, points, torch.zeros_like(points))
+    return torch.where(finite, points, torch.zeros_like(points))
+
+
+def _way(run: OpenRun, points: Float[Tensor, "t d"]) -> Way:
     return Way(run.model.decode(points).cpu().numpy(), probabilities(run, points))
 
 

@@ -10,23 +10,7 @@ from typing import Any
 from transop.artifacts import read_json
 from transop.errors import ArtifactError
 from transop.explorer.opened import OpenRun
-
-_PLAIN = {
-    "test_mse": "mean squared error of reconstructed test images",
-    "living": "operators alive",
-    "largest_real_part": "fastest growth rate of an operator",
-    "latent_magnitude": "mean length of a latent point",
-    "label_agreement": "share of training pairs with the same label",
-    "latent_scale": "latent scale",
-    "test_accuracy": "accuracy of the classifier on test images",
-    "distilled_agreement": "agreement of the distilled classifier with its teacher",
-    "kept_label_encoded": "moves with encoded scales that keep the class",
-    "kept_label_prior": "moves with the fixed prior that keep the class",
-    "relative_move_encoded": "length of a move with encoded scales, as a share of the point's",
-    "relative_move_prior": "length of a move with the fixed prior, as a share of the point's",
-    "mean_scale": "mean encoded scale",
-    "seconds": "seconds",
-}
+from transop.training.measures import in_words
 
 
 @dataclass(frozen=True)
@@ -75,7 +59,7 @@ def _curves(records: list[dict[str, Any]]) -> dict[str, tuple[list[float], list[
 def _results(phases: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
     """Put every finished phase's numbers into words."""
     return {
-        phase: [(_PLAIN.get(name, name.replace("_", " ")), _number(v)) for name, v in facts.items()]
+        phase: [(in_words(name), _value(name, v)) for name, v in facts.items()]
         for phase, facts in phases.items()
         if isinstance(facts, dict)
     }
@@ -98,5 +82,8 @@ def _environment(run: OpenRun) -> list[tuple[str, str]]:
     return rows
 
 
-def _number(value: Any) -> str:
+def _value(name: str, value: Any) -> str:
+    if name == "seconds" and isinstance(value, int | float):
+        minutes, seconds = divmod(round(value), 60)
+        return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

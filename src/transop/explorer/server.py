@@ -18,6 +18,7 @@ from transop.explorer.path import warm_up
 LOOPBACK = "127.0.0.1"
 _FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 _MONO = ("ui-monospace", "Menlo", "Consolas", "monospace")
+_MOST_VISITORS = 500  # whose images and paths are remembered; the longest absent go first
 _UNWANTED = ("GRADIO_ALLOWED_PATHS", "GRADIO_SHARE", "GRADIO_ROOT_PATH", "GRADIO_NUM_WORKERS")
 
 
@@ -68,6 +69,7 @@ def serving(
             mcp_server=False,
             enable_monitoring=False,
             max_file_size=LARGEST_FILE,
+            state_session_capacity=_MOST_VISITORS,
             theme=gr.themes.Default(font=_FONTS, font_mono=_MONO),
             css=STYLE,
         )

@@ -18,6 +18,7 @@ from transop.paper import (
     path_strips,
     scale_map,
     sparse_dense,
+    table1,
     training_curves,
 )
 from transop.paper.companions import COMPANIONS, load_companion, open_material
@@ -36,6 +37,7 @@ FIGURES: dict[str, PaperFigure] = {
     "embedding": embedding.FIGURE,
     "scale-map": scale_map.FIGURE,
     "augmentations": augmentations.FIGURE,
+    "table1": table1.FIGURE,
     "inference-time": inference_time.FIGURE,
     "sparse-dense": sparse_dense.FIGURE,
     "pair-neighbours": pair_neighbours.FIGURE,

@@ -28,7 +28,7 @@ def compute(material: Material) -> Numbers:
 
 def time_solvers(material: Material, pairs: PairSource) -> Numbers:
     """Give every solver the same batches and the same start, and keep what each one reached."""
-    n_pairs, n_trials = material.sized(25, 100), material.sized(2, 10)
+    n_pairs, n_trials = material.sized(10, 100), material.sized(2, 10)
     generator = material.generator("inference time")
     rows = material.dataset.splits["train"]
     batches = []

@@ -9,6 +9,7 @@ from transop import __version__
 from transop.artifacts import RunFolder, read_json
 from transop.config import PHASES, Settings, load_settings
 from transop.errors import ArtifactError
+from transop.training.measures import in_words
 
 METHODS = {
     "mae": "manifold autoencoder with transport operators",
@@ -116,17 +117,17 @@ class RunFacts:
             ("commit", str(environment.get("commit") or "unknown")),
         ]
 
-    def phase_rows(self) -> list[tuple[str, str, str]]:
-        """List each phase with its time and its numbers."""
+    def phase_rows(self) -> list[tuple[str, str, list[tuple[str, str]]]]:
+        """List each phase with its time and what it measured, in words."""
         rows = []
         for name, facts in self.phases.items():
             numbers = [
-                f"{key.replace('_', ' ')} {brief(value)}"
+                (in_words(key), brief(value))
                 for key, value in facts.items()
                 if key != "seconds" and isinstance(value, int | float | str)
             ]
             took = duration(facts.get("seconds", 0.0))
-            rows.append((name.replace("_", " "), took, ", ".join(numbers)))
+            rows.append((name.replace("_", " "), took, numbers))
         return rows
 
 

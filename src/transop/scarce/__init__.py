@@ -1,6 +1,11 @@
 """Scarce labels: a small network, ten labelled images per class, one augmentation or another."""
 
-from transop.scarce.experiment import Experiment, open_experiment, run_row
+from transop.scarce.experiment import (
+    Experiment,
+    fingerprint_weights,
+    open_experiment,
+    run_row,
+)
 from transop.scarce.fixed import distort_elastically, rand_augment
 from transop.scarce.picture import draw_table
 from transop.scarce.protocol import SCALES, Protocol
@@ -17,6 +22,7 @@ __all__ = [
     "distort_elastically",
     "draw_table",
     "find_rows",
+    "fingerprint_weights",
     "known_rows",
     "open_experiment",
     "rand_augment",

@@ -87,9 +87,13 @@ def open_experiment(
             f"data set '{images.meta.name}' has images of shape {images.image_shape}, but the run "
             f"in '{run}' takes {model.image_shape}; choose another run"
         )
+    return Experiment(images, protocol, out, model, settings, fingerprint_weights(run))
+
+
+def fingerprint_weights(run: Path) -> str:
+    """Give a short text that tells a run's weights from any other's."""
     weights = (run / "model.safetensors").read_bytes()
-    fingerprint = hashlib.blake2b(weights, digest_size=8).hexdigest()
-    return Experiment(images, protocol, out, model, settings, fingerprint)
+    return hashlib.blake2b(weights, digest_size=8).hexdigest()
 
 
 def run_row(

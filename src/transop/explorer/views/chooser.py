@@ -63,7 +63,7 @@ class Chooser:
         if self.run.dataset is None:
             gr.HTML(notice(self.run.missing + " Upload or draw one.", tone="missing"))
             return
-        with gr.Row():
+        with gr.Row(elem_classes="tp-pick"):
             choices: list[tuple[str, int]] = [("any", _ANY)]
             if self.run.has_labels:
                 choices += [(name, k) for k, name in enumerate(self.run.class_names)]
@@ -84,7 +84,7 @@ class Chooser:
                 min_width=80,
                 elem_id=f"{key}-number",
             )
-            another = gr.Button("Next", min_width=80, elem_id=f"{key}-next")
+            another = gr.Button("Next", min_width=72, scale=0, elem_id=f"{key}-next")
         self.picking = (label, position, another)
 
     def first(self, number: int = 1) -> Tensor:

@@ -13,10 +13,27 @@ from transop.explorer.opened import OpenRun
 from transop.explorer.views.events import QUICK, sentences
 
 _LOOKED_AT = 600
-_CLICK = """
+_BY_MOVE, _BY_SCALE = "move", "scale"
+# One stop for the tab key; arrows go from cell to cell, Enter chooses.
+_CHOOSE = """
+const cells = () => [...element.querySelectorAll('[data-cell]')];
+const enter = cell => { cells().forEach(other => other.tabIndex = -1); cell.tabIndex = 0; };
 element.addEventListener('click', event => {
   const cell = event.target.closest('[data-cell]');
-  if (cell) trigger('click', {cell: cell.dataset.cell});
+  if (!cell) return;
+  cells().forEach(other => other.setAttribute('aria-pressed', other === cell));
+  enter(cell);
+  trigger('click', {cell: cell.dataset.cell});
+});
+element.addEventListener('keydown', event => {
+  const step = {ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0]};
+  const cell = event.target.closest('[data-cell]');
+  if (!cell || !step[event.key]) return;
+  const [row, column] = cell.dataset.cell.split(',').map(Number);
+  const place = `${row + step[event.key][0]},${column + step[event.key][1]}`;
+  const next = element.querySelector(`[data-cell="${place}"]`);
+  if (next) { enter(next); next.focus(); }
+  event.preventDefault();
 });
 """
 
@@ -33,7 +50,12 @@ def lay_out(run: OpenRun) -> None:
         "mind: light goes far (the class ignores the operator), dark does not. Choose a cell."
     )
     gr.HTML(notice(words))
-    heat = gr.HTML(heat_map(found), js_on_load=_CLICK, elem_id="heat")
+    kinds = [
+        ("by the way gone, in % of the latent length", _BY_MOVE),
+        ("by scale of the coefficient, as in the paper", _BY_SCALE),
+    ]
+    kind = gr.Radio(kinds, value=_BY_MOVE, label="Measured", elem_id="heat-kind")
+    heat = gr.HTML(heat_map(found), js_on_load=_CHOOSE, elem_id="heat")
     shown = gr.HTML(elem_id="tolerance")
 
     def clicked(event: gr.EventData) -> str:
@@ -41,6 +63,7 @@ def lay_out(run: OpenRun) -> None:
             return cell_strip(run, found, str(event._data.get("cell", "")))
 
     heat.click(clicked, None, shown, **QUICK)
+    kind.input(lambda by: heat_map(found, by_scale=by == _BY_SCALE), kind, heat, **QUICK)
 
 
 def why_not(run: OpenRun) -> str:
@@ -57,28 +80,41 @@ def why_not(run: OpenRun) -> str:
     return ""
 
 
-def heat_map(found: Invariance) -> str:
-    """Draw the map as a table of buttons, coloured over its whole range."""
-    low, high = float(np.nanmin(found.scales)), float(np.nanmax(found.scales))
+def heat_map(found: Invariance, *, by_scale: bool = False) -> str:
+    """Draw the map as a table of buttons, coloured over its whole range.
+
+    Args:
+        found: the map.
+        by_scale: show scales of coefficients, which are large where an operator is weak, instead
+            of the moves they make.
+    """
+    values = found.scales if by_scale else found.moves
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
     head = "".join(f"<th>{m}</th>" for m in found.operators)
     rows = []
-    for label, values in enumerate(found.scales):
+    for label, name in enumerate(found.class_names):
         cells = []
-        for column, value in enumerate(values):
-            if not np.isfinite(value):
-                cells.append("<td></td>")
-                continue
+        for column, value in enumerate(values[label]):
             share = (float(value) - low) / max(high - low, 1e-12)
-            ink = "#000" if share > 0.5 else "#fff"
-            name = f"{found.class_names[label]}, operator {found.operators[column]}: {value:.3g}"
-            cells.append(
-                f'<td><button type="button" data-cell="{label},{column}" '
-                f'aria-label="{escape(name)}" title="{escape(name)}" style="background:'
-                f'{ramp(share)};color:{ink}">{value:.2f}</button></td>'
-            )
-        rows.append(f"<tr><th>{escape(found.class_names[label])}</th>{''.join(cells)}</tr>")
+            text = f"{value:.2f}" if by_scale else f"{100 * value:.1f}"
+            words = f"{name}, operator {found.operators[column]}: {text}"
+            cells.append(_cell(f"{label},{column}", words, text, share))
+        rows.append(f"<tr><th>{escape(name)}</th>{''.join(cells)}</tr>")
     table = f"<tr><th>operator</th>{head}</tr>{''.join(rows)}"
     return f'<div class="tp-wide"><table class="tp-heat">{table}</table></div>'
+
+
+def _cell(place: str, words: str, text: str, share: float) -> str:
+    """Draw one cell; a class without images has empty ones."""
+    if not np.isfinite(share):
+        return "<td></td>"
+    ink = "#000" if share > 0.5 else "#fff"
+    stop = 0 if place == "0,0" else -1
+    return (
+        f'<td><button type="button" data-cell="{place}" tabindex="{stop}" aria-pressed="false" '
+        f'aria-label="{escape(words)}" title="{escape(words)}" '
+        f'style="background:{ramp(share)};color:{ink}">{text}</button></td>'
+    )
 
 
 def cell_strip(run: OpenRun, found: Invariance, cell: str) -> str:
@@ -101,11 +137,13 @@ def cell_strip(run: OpenRun, found: Invariance, cell: str) -> str:
     chosen = next(t for t in found.ranking(row) if t.operator == found.operators[place])
     drawn = draw_strip(run.model, run.dataset, found, chosen)
     captions = [f"{c:+.2g}" for c in drawn.coefficients]
+    below = "coefficient"
     if drawn.opinions is not None:
         names = [found.class_names[int(k)] for k in drawn.opinions]
-        captions = [f"{words}: {name}" for words, name in zip(captions, names, strict=True)]
+        captions = [f"{words}\n{name}" for words, name in zip(captions, names, strict=True)]
+        below = "coefficient, what the classifier sees"
     title = (
-        f"A typical {found.class_names[row]} moved by operator {found.operators[place]} "
-        f"(average scale {scale:.3g})"
+        f"A typical {found.class_names[row]} moved by operator {found.operators[place]}, "
+        f"average scale {scale:.3g} (below: {below})"
     )
     return strip(drawn.frames, captions, title, marked=len(captions) // 2)

@@ -7,7 +7,7 @@ from html import escape
 import gradio as gr
 import numpy as np
 
-from transop.explorer.fragments import bars, captioned, notice, ramp
+from transop.explorer.fragments import bars, captioned, colour_bar, notice, ramp
 from transop.explorer.latent_map import LatentMap, draw_map, ranges_at
 from transop.explorer.opened import OpenRun
 from transop.explorer.views.events import QUICK
@@ -40,19 +40,21 @@ def lay_out(run: OpenRun) -> None:
                 colour = gr.Dropdown(choices, value=first, label="Colour", elem_id="map-colour")
             drawn = gr.HTML(_draw(run, found, first, 0), js_on_load=_CLICK, elem_id="map")
         with gr.Column(min_width=260):
-            last = len(found.points) - 1
-            number = gr.Slider(0, last, value=0, step=1, label="Point", elem_id="map-point")
+            last = len(found.points)
+            number = gr.Slider(
+                1, last, value=1, step=1, label="Image", buttons=[], elem_id="map-point"
+            )
             about = gr.HTML(_about(run, found, 0), elem_id="map-about")
 
     def clicked(event: gr.EventData) -> list[object]:
-        point = min(max(0, int(event._data.get("point", 0))), last)
-        return [point, _about(run, found, point)]
+        point = min(max(0, int(event._data.get("point", 0))), last - 1)
+        return [point + 1, _about(run, found, point)]
 
-    def coloured(by: str, point: float) -> str:
-        return _draw(run, found, by, int(point))
+    def coloured(by: str, image: float) -> str:
+        return _draw(run, found, by, int(image) - 1)
 
     drawn.click(clicked, None, [number, about], **QUICK)
-    number.input(lambda point: _about(run, found, int(point)), number, about, **QUICK)
+    number.input(lambda image: _about(run, found, int(image) - 1), number, about, **QUICK)
     if choices:
         for event in (colour.input, number.change):
             event(coloured, [colour, number], drawn, **QUICK)
@@ -97,10 +99,11 @@ def _colours(run: OpenRun, found: LatentMap, by: str) -> tuple[list[str], str]:
         return [palette[int(k) % len(palette)] for k in found.labels], legend
     if by.isdigit() and found.scales is not None and int(by) < found.scales.shape[1]:
         values = found.scales[:, int(by)]
-        low, high = float(values.min()), float(values.max())
+        # A single image that may go very far would leave all others dark.
+        low, high = (float(end) for end in np.quantile(values, (0.02, 0.98)))
         shares = (values - low) / max(high - low, 1e-12)
-        ends = f"dark: {low:.3g}, may go least; light: {high:.3g}, may go furthest"
-        return [ramp(float(share)) for share in shares], notice(ends)
+        ends = ("may go least", "may go furthest")
+        return [ramp(float(share)) for share in shares], colour_bar(low, high, ends)
     words = "One colour: the images have no labels and the run has no coefficient encoder."
     return [COLOURS[0]] * len(found.points), notice(words, tone="missing")
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transop.explorer.fragments import address, captioned, curves, download, notice, strip
+from transop.explorer.fragments import address, bars, captioned, curves, download, notice, strip
 from transop.explorer.opened import OpenRun
-from transop.explorer.path import FROM, TO, Walk, notable_classes, walk
+from transop.explorer.path import FROM, TO, Track, Walk, frames_at, notable_classes, walk
 from transop.explorer.transform import class_name
 from transop.explorer.views.chooser import Chooser
 from transop.explorer.views.events import PATIENT, QUICK, sentences
@@ -29,11 +29,9 @@ def lay_out(run: OpenRun) -> None:
                 chooser = Chooser(run, key, number=number)
                 image = chooser.first(number)
                 shown = gr.HTML(captioned(image.numpy(), title), elem_id=f"{key}-image")
-                state = gr.State(image.numpy())
-                chooser.connect(_chosen(title), [state, shown])
-                ends.append(state)
+                ends.append((chooser, title, gr.State(image.numpy()), shown))
     go = gr.Button("Walk from start to end", variant="primary", elem_id="walk")
-    walked = gr.State(None)
+    track = gr.State(None)
     with gr.Row(visible=False) as place:
         with gr.Column(min_width=280):
             t = gr.Slider(FROM, TO, value=1, step=(TO - FROM) / 64, label="t", elem_id="time")
@@ -46,30 +44,36 @@ def lay_out(run: OpenRun) -> None:
         with sentences():
             found = walk(run, torch.from_numpy(start), torch.from_numpy(end))
         show = gr.update(visible=True)
-        return [found, show, 1.0, _frame(found, 1.0), _facts(run, found), _strips(run, found)]
+        moment = _frame(run, found.track, 1.0)
+        return [found.track, show, 1.0, moment, _facts(found), _strips(run, found)]
 
-    outputs = [walked, place, t, frame, facts, strips]
-    go.click(walk_now, ends, outputs, **PATIENT)
-    t.input(_frame, [walked, t], frame, **QUICK)
+    outputs = [track, place, t, frame, facts, strips]
+    go.click(walk_now, [state for _, _, state, _ in ends], outputs, **PATIENT)
+    t.input(lambda kept, at: _frame(run, kept, at), [track, t], frame, **QUICK)
+    for chooser, title, state, shown in ends:
+        chooser.connect(_chosen(title), [state, shown, place, strips])
 
 
 def _chosen(title: str) -> Any:
+    """Show a chosen end; what was found for the ends before it no longer holds."""
+
     def show(image: Tensor) -> list[Any]:
-        return [image.numpy(), captioned(image.numpy(), title)]
+        return [image.numpy(), captioned(image.numpy(), title), gr.update(visible=False), ""]
 
     return show
 
 
-def _frame(found: Walk, t: float) -> str:
+def _frame(run: OpenRun, track: Track | None, t: float) -> str:
     """Show both ways at one time, large."""
-    at = found.position(t)
-    moment = f"t = {found.times[at]:.2f}"
-    pair = captioned(found.path.frames[at], f"operators, {moment}")
-    pair += captioned(found.line.frames[at], f"straight line, {moment}")
+    if track is None:
+        return notice("Walk from start to end first.")
+    time, path, line = frames_at(run, track, t)
+    pair = captioned(path, f"operators, t = {time:.2f}")
+    pair += captioned(line, f"straight line, t = {time:.2f}")
     return f'<div class="tp-pair">{pair}</div>'
 
 
-def _facts(run: OpenRun, found: Walk) -> str:
+def _facts(found: Walk) -> str:
     """Say which operators the path uses and how well it arrives, and offer it as files."""
     used = [(m, float(c)) for m, c in enumerate(found.coefficients) if c != 0]
     used.sort(key=lambda pair: -abs(pair[1]))
@@ -80,8 +84,9 @@ def _facts(run: OpenRun, found: Walk) -> str:
         )
     ]
     if used:
-        words = ", ".join(f"{m}: {c:+.3g}" for m, c in used)
-        parts.append(notice(f"Coefficients by operator, strongest first: {words}"))
+        parts.append('<p class="tp-title">Coefficients, strongest first</p>')
+        names = [f"operator {m}" for m, _ in used]
+        parts.append(bars([c for _, c in used], names, unit="signed"))
     else:
         words = "Every coefficient is zero: these images are no pair for the learned operators."
         parts.append(notice(words, tone="beyond"))
@@ -105,11 +110,11 @@ def _sheet(found: Walk) -> bytes:
 
 def _strips(run: OpenRun, found: Walk) -> str:
     """Show both strips and, with a classifier, how sure it is along them."""
-    times = [f"t = {t:.3g}" for t in found.times[::_EVERY]]
-    marked = times.index("t = 1")
+    times = [f"{t:.3g}" for t in found.times[::_EVERY]]
+    marked = times.index("1")
     parts = [
-        strip(found.path.frames[::_EVERY], times, "Along the operators", marked=marked),
-        strip(found.line.frames[::_EVERY], times, "Along the straight line", marked=marked),
+        strip(found.path.frames[::_EVERY], times, "Along the operators, by t", marked=marked),
+        strip(found.line.frames[::_EVERY], times, "Along the straight line, by t", marked=marked),
     ]
     if found.path.probabilities is None or found.line.probabilities is None:
         words = "No probability curve: this run has no classifier (train its phase 'classifier')."
@@ -119,6 +124,6 @@ def _strips(run: OpenRun, found: Walk) -> str:
         name = class_name(run, label)
         lines.append((f"{name}, operators", found.path.probabilities[:, label].tolist(), False))
         lines.append((f"{name}, straight line", found.line.probabilities[:, label].tolist(), True))
-    title = "Probability along the path, over t; upright lines mark start and end"
-    drawn = curves(found.times.tolist(), lines, title=title, limits=(0, 1), marks=(0, 1))
+    title = "Probability along the path, over t: start at 0, end at 1"
+    drawn = curves(found.times.tolist(), lines, title=title, limits=(0, 1), ticks=(0, 1, 2))
     return "".join([*parts, drawn])

@@ -14,7 +14,8 @@ from transop.explorer.views.events import QUICK
 
 def lay_out(run: OpenRun) -> None:
     """Lay the view out inside the current tab."""
-    again = gr.Button("Read the folder again", size="sm", elem_id="run-again")
+    with gr.Row():
+        again = gr.Button("Read the folder again", size="sm", scale=0, elem_id="run-again")
     story = gr.HTML(_story(read_facts(run)), elem_id="run-facts")
     again.click(lambda: _story(read_facts(run)), None, story, **QUICK)
 
@@ -35,17 +36,22 @@ def _diagnostics(facts: RunFacts) -> str:
 
 def _results(facts: RunFacts) -> str:
     parts = [
-        f"<h3>{escape(_title(phase))}</h3>{table(rows)}" for phase, rows in facts.results.items()
+        f"<section><h3>{escape(_title(phase))}</h3>{table(rows)}</section>"
+        for phase, rows in facts.results.items()
     ]
-    return "".join(parts)
+    return f'<div class="tp-columns">{"".join(parts)}</div>'
 
 
 def _curves(facts: RunFacts) -> str:
     parts = []
     for phase, (steps, losses) in facts.curves.items():
-        title = f"{_title(phase)}: loss over {steps[-1]:,.0f} steps"
-        parts.append(curves(steps, [("loss", losses, False)], title=title))
-    return "".join(parts)
+        is_logarithmic = min(losses) > 0 and max(losses) > 10 * min(losses)
+        kind = " (logarithmic)" if is_logarithmic else ""
+        title = f"{_title(phase)}: loss{kind} over steps"
+        line = [("loss", losses, False)]
+        drawn = curves(steps, line, title=title, is_logarithmic=is_logarithmic)
+        parts.append(f"<section>{drawn}</section>")
+    return f'<div class="tp-columns">{"".join(parts)}</div>'
 
 
 def _setting(facts: RunFacts) -> str:

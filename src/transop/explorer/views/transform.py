@@ -20,7 +20,7 @@ _IN_SIGHT = 8  # sliders shown at once; weaker operators wait under a heading
 
 def lay_out(run: OpenRun) -> None:
     """Lay the view out inside the current tab."""
-    with gr.Row():
+    with gr.Row(elem_id="transform-view"):
         with gr.Column(min_width=300):
             chooser = Chooser(run, "transform")
             begin = start_from(run, chooser.first())
@@ -126,8 +126,8 @@ def _marks(run: OpenRun, begin: Start, beyond: tuple[int, ...]) -> str:
     names = ", ".join(str(m) for m in beyond)
     chosen = ",".join(f"#operator-{m}" for m in beyond)
     words = f"Beyond the range that keeps identity: operator {names}."
-    style += f"{chosen}{{outline:2px solid var(--tp-alarm)!important}}</style>"
-    return notice(words, tone="beyond") + style
+    style += f"{chosen}{{--tp-band:var(--tp-alarm);outline:2px solid var(--tp-alarm)!important}}"
+    return notice(words, tone="beyond") + style + "</style>"
 
 
 def _bands(run: OpenRun, allowed: Sequence[float]) -> str:

@@ -1,0 +1,116 @@
+"""Put the figures of a trained run into the pages of docs/figures.
+
+    transop paper all --run runs/mnist
+    python benchmarks/docs_pictures.py runs/mnist mnist
+
+copies every picture in runs/mnist/figures, small enough for a repository, to
+docs/figures/pictures/mnist and lists all pictures a page has between its two marks, with the run
+they come from and the headline numbers of their JSON files. What the pages say in words stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tomllib
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+PAGES = Path(__file__).parents[1] / "docs" / "figures"
+LARGEST = 150_000  # bytes of one picture
+BEGIN, END = "<!-- pictures -->", "<!-- end of pictures -->"
+
+
+def shrink(file: Path) -> bytes:
+    """Give a picture as a PNG of at most ``LARGEST`` bytes: fewer colours, then fewer pixels."""
+    picture = Image.open(file).convert("RGB")
+    while True:
+        buffer = BytesIO()
+        picture.quantize(128, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
+        if buffer.tell() <= LARGEST:
+            return buffer.getvalue()
+        size = [round(0.85 * side) for side in picture.size]
+        picture = picture.resize(size, Image.Resampling.LANCZOS)
+
+
+def origin(run: Path) -> dict[str, Any]:
+    """Say which run a picture comes from."""
+    settings = tomllib.loads((run / "config.toml").read_text())
+    environment = json.loads((run / "environment.json").read_text())
+    return {
+        "recipe": settings.get("recipe", "unnamed"),
+        "seed": environment.get("seed", 0),
+        "commit": str(environment.get("commit") or "unknown")[:10],
+    }
+
+
+def headlines(file: Path) -> dict[str, Any]:
+    """Pick the plain numbers of a figure."""
+    facts = json.loads(file.read_text())["facts"] if file.exists() else {}
+    return {
+        name: float(f"{value:.4g}") if isinstance(value, float) else value
+        for name, value in facts.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def collect(run: Path, name: str) -> list[str]:
+    """Copy the pictures of a run; give the figures that have one."""
+    target = PAGES / "pictures" / name
+    target.mkdir(parents=True, exist_ok=True)
+    found = [page.stem for page in sorted(PAGES.glob("*.md"))]
+    found = [figure for figure in found if (run / "figures" / f"{figure}.png").exists()]
+    for figure in found:
+        (target / f"{figure}.png").write_bytes(shrink(run / "figures" / f"{figure}.png"))
+    numbers = {figure: headlines(run / "figures" / f"{figure}.json") for figure in found}
+    kept = {"run": origin(run), "numbers": numbers}
+    (target / "origin.json").write_text(json.dumps(kept, indent=1) + "\n")
+    return found
+
+
+def gallery(figure: str) -> str:
+    """List all pictures of a figure, one data set after the other."""
+    parts = []
+    for file in sorted(PAGES.glob(f"pictures/*/{figure}.png")):
+        kept = json.loads((file.parent / "origin.json").read_text())
+        run, numbers = kept["run"], kept["numbers"].get(figure, {})
+        words = f"`{run['recipe']}`, seed {run['seed']}, commit {run['commit']}."
+        if numbers:
+            listed = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in numbers.items())
+            words += f" In its JSON file: {listed}."
+        place = file.relative_to(PAGES).as_posix()
+        parts.append(f"![{figure} on {file.parent.name}]({place})\n\n{words}\n")
+    return "\n".join(parts) or "Not drawn from a trained run yet.\n"
+
+
+def refresh(page: Path) -> bool:
+    """Write the pictures between the marks of a page; say whether it has marks."""
+    head, begin, rest = page.read_text().partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        return False
+    page.write_text(f"{head}{BEGIN}\n\n{gallery(page.stem)}\n{END}{tail}")
+    return True
+
+
+def main() -> int:
+    """Copy one run's pictures, then write them into all pages."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, help="a run folder with figures")
+    parser.add_argument("name", help="of the data set, e.g. mnist")
+    wanted = parser.parse_args()
+    found = collect(wanted.run, wanted.name)
+    pages = [page for page in sorted(PAGES.glob("*.md")) if page.stem != "index"]
+    shown = [page.stem for page in pages if refresh(page)]
+    print(f"{len(found)} pictures of {wanted.name}; pages: {', '.join(shown)}")
+    missing = sorted(set(shown) - set(found))
+    print(f"without a picture of {wanted.name}: {', '.join(missing) or 'none'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
