@@ -59,7 +59,7 @@ def use_path(page: Page, run: OpenRun) -> None:
 
 def use_map(page: Page, run: OpenRun) -> None:
     """Choose a point."""
-    page.locator("#map circle").nth(17).click(force=True)
+    page.locator("#map circle[data-point='17']").dispatch_event("click")
     page.wait_for_selector("#map-about :text('image 18')")
 
 

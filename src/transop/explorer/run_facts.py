@@ -39,7 +39,11 @@ def read_facts(run: OpenRun) -> RunFacts:
     return RunFacts(
         curves=_curves(records),
         results=_results(folder.finished_phases()),
-        findings=[f"{r.get('phase')}: {r['finding']}" for r in records if "finding" in r],
+        findings=[
+            f"{str(r.get('phase')).replace('_', ' ')}: {r['finding']}"
+            for r in records
+            if "finding" in r
+        ],
         settings=folder.config_file.read_text("utf-8") if folder.config_file.exists() else "",
         environment=_environment(run),
     )

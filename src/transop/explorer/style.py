@@ -24,7 +24,7 @@ STYLE = """
 .tp-large, .tp-small { image-rendering: pixelated; display: block; background: #888; }
 .tp-large { width: 260px; max-width: 100%; aspect-ratio: 1; }
 .tp-small { width: 64px; height: 64px; max-width: none; }
-.tp-medium { image-rendering: pixelated; width: 140px; height: 140px; }
+.tp-medium { image-rendering: pixelated; width: 140px; height: 140px; margin-top: 12px; }
 figure { margin: 0; width: fit-content; }
 figcaption { font-size: .85em; text-align: center; min-height: 1.3em; }
 .tp-pair { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 12px;
@@ -64,11 +64,13 @@ figcaption { font-size: .85em; text-align: center; min-height: 1.3em; }
   background: var(--button-secondary-background-fill);
   color: var(--body-text-color) !important; text-decoration: none !important; }
 .tp-table { border-collapse: collapse; width: 100%; }
-.tp-table, .tp-heat, .tp-heat * { border: none !important; }
+.tp-table, .tp-table *, .tp-heat, .tp-heat * { border: none !important; }
 .tp-table th, .tp-table td {
   border: none !important; text-align: left; padding: 3px 10px 3px 0; vertical-align: top;
   border-bottom: 1px solid var(--border-color-primary) !important; overflow-wrap: anywhere; }
-.tp-table th { font-weight: 400; width: 60%; }
+.tp-table th { font-weight: 400; width: 55%; }
+details { margin-top: 12px; } details .tp-table th { width: 25%; }
+summary { cursor: pointer; font-weight: 600; }
 .tp-tools { display: flex; gap: 12px; align-items: center; margin-top: 6px; }
 .tp-tools button { padding: 4px 14px; border: 1px solid var(--border-color-primary);
   border-radius: 6px; cursor: pointer; }
@@ -91,7 +93,7 @@ canvas { width: min(100%, 280px); aspect-ratio: 1; touch-action: none; cursor: c
   #transform-view > .column:first-child { display: contents; }
   #transformed { top: 0; order: 1; }
   #transform-view > .column:last-child { order: 2; }
-  #transformed .tp-large { width: 116px; }
+  #transformed .tp-large { width: 124px; }
   #transformed .tp-bars { grid-template-columns: repeat(2, fit-content(8em) 1fr auto);
     font-size: .8em; gap: 1px 6px; }
   .tp-curve text { font-size: 24px; }

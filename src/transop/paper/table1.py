@@ -98,7 +98,7 @@ def draw(numbers: Numbers) -> Figure:
     return draw_table(summaries, title=f"LeNet-5 on ten labelled images per class, {n} seeds")
 
 
-def _summary(words: dict[str, Any], values: dict[str, float], seeds: np.ndarray) -> Summary:
+def _summary(words: dict[str, Any], values: dict[str, Any], seeds: np.ndarray) -> Summary:
     accuracies = tuple(seeds[np.isfinite(seeds)].tolist())
     return Summary(**words, **values, accuracies=accuracies)
 

@@ -72,9 +72,10 @@ def _draw(run: OpenRun, found: LatentMap, by: str, chosen: int) -> str:
         for i, ((x, y), colour) in enumerate(zip(places, colours, strict=True))
     ]
     x, y = places[chosen]
+    # Drawn last, on top of its neighbours.
     ring = (
-        f'<circle cx="{x:.1f}" cy="{height - y:.1f}" r="11" fill="none" stroke="currentColor" '
-        'stroke-width="3" pointer-events="none"/>'
+        f'<circle cx="{x:.1f}" cy="{height - y:.1f}" r="10" fill="{colours[chosen]}" '
+        'stroke="currentColor" stroke-width="3" pointer-events="none"/>'
     )
     words = (
         f"{len(dots)} held-out images; these two directions show {found.share:.0%} of the spread"
