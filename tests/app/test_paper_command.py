@@ -132,4 +132,5 @@ def test_every_figure_of_the_quick_run_is_made(capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, _ = run_command(capfd, "paper", "all", "--scale", "quick")
     assert code == 0
-    assert len(out.splitlines()) == len(FIGURES)
+    possible = [name for name, figure in FIGURES.items() if set(figure.columns) <= {"labels"}]
+    assert len(out.splitlines()) == len(possible)
