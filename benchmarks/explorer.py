@@ -29,6 +29,7 @@ import httpx
 
 BARS = {"start_seconds": 10.0, "slider_median_ms": 150.0, "errors": 0, "growth_share": 0.05}
 THINKING = 1.0  # seconds a visitor rests between two actions, on average
+ACTIONS = {"slider": 14, "next image": 2, "map": 2, "surprise": 1, "walk": 1}  # how often each
 
 # In the page: move a slider as a hand would, wait until the new picture can be painted.
 MOVE = """async value => {
@@ -51,7 +52,13 @@ def served(run: Path) -> Iterator[tuple[str, int, float]]:
     """Serve a run with the command line; give address, process and seconds to the first page."""
     start = time.monotonic()
     command = [sys.executable, "-u", "-m", "transop", "explore", str(run), "--no-browser"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    # A shell's background job ignores Ctrl-C, and so would its children.
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
@@ -61,7 +68,7 @@ def served(run: Path) -> Iterator[tuple[str, int, float]]:
         yield address, process.pid, time.monotonic() - start
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=60)
+        process.wait(timeout=120)
 
 
 def slider_times(address: str, n_moves: int) -> list[float]:
@@ -107,10 +114,9 @@ class Visitor:
     async def stay(self, seconds: float, tally: Tally) -> None:
         """Do one thing after the other until time is up."""
         end = time.monotonic() + seconds
-        actions = {"slider": 14, "next image": 2, "map": 2, "surprise": 1, "walk": 1}
         await asyncio.sleep(self.chance.uniform(0, THINKING))
         while time.monotonic() < end:
-            action = self.chance.choices(list(actions), list(actions.values()))[0]
+            action = self.chance.choices(list(ACTIONS), list(ACTIONS.values()))[0]
             start = time.monotonic()
             try:
                 await self._do(action)
@@ -119,6 +125,11 @@ class Visitor:
             took = 1000 * (time.monotonic() - start)
             tally.milliseconds.setdefault(action, []).append(took)
             await asyncio.sleep(self.chance.expovariate(1 / THINKING))
+
+    async def rehearse(self) -> None:
+        """Do everything once, so that what is loaded or compiled on first use does not count."""
+        for action in ACTIONS:
+            await self._do(action)
 
     async def _do(self, action: str) -> None:
         if action == "slider":
@@ -179,6 +190,8 @@ async def crowd(address: str, pid: int, users: int, seconds: float) -> tuple[Tal
     async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as client:
         config = (await client.get("/config")).raise_for_status().json()
         visitors = [Visitor(client, config, number) for number in range(users)]
+        for visitor in visitors[:8]:
+            await visitor.rehearse()
         stays = asyncio.gather(*(visitor.stay(seconds, tally) for visitor in visitors))
         while not stays.done():
             memory.append(resident_megabytes(pid))
@@ -201,7 +214,7 @@ def describe(times: list[float]) -> dict[str, float]:
     return {
         "n": len(ordered),
         "median_ms": round(statistics.median(ordered), 1),
-        "p95_ms": round(ordered[int(0.95 * (len(ordered) - 1))], 1),
+        "p95_ms": round(ordered[-(-95 * len(ordered) // 100) - 1], 1),
     }
 
 
@@ -215,7 +228,7 @@ def main() -> int:
     wanted = parser.parse_args()
     with served(wanted.run) as (address, pid, start_seconds):
         times = slider_times(address, wanted.moves)
-        asyncio.run(crowd(address, pid, wanted.users, min(10, wanted.seconds)))  # all code paths
+        asyncio.run(crowd(address, pid, wanted.users, min(10, wanted.seconds)))  # all threads
         tally, memory = asyncio.run(crowd(address, pid, wanted.users, wanted.seconds))
     half = len(memory) // 2
     early, late = statistics.median(memory[: half or 1]), statistics.median(memory[half:])

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from transop.explorer import open_run
+from transop.explorer.intake import LARGEST_FILE
 from transop.explorer.path import warm_up
 from transop.explorer.server import serving
 
@@ -161,6 +162,27 @@ def test_an_upload_is_taken_and_a_bad_one_refused_in_a_sentence(address, visit, 
         chooser.set_input_files(file)
         page.wait_for_selector(f".toast-body:has-text('{words}')")
     assert moved_picture(page) == taken
+
+
+def test_a_file_that_is_too_large_is_refused_and_the_page_goes_on(address, visit, tmp_path):
+    page = visit(address)
+    before = moved_picture(page)
+    page.get_by_role("tab", name="Upload").first.click()
+    large = tmp_path / "large.png"
+    with large.open("wb") as stream:
+        stream.truncate(LARGEST_FILE + 1)
+    page.locator("input[type=file]").first.set_input_files(large)
+    page.wait_for_selector(".toast-body:has-text('size')")
+    assert moved_picture(page) == before
+    page.click("#surprise")
+    page.wait_for_selector("#surprises img")
+
+
+def test_views_are_reached_by_keyboard_alone(address, visit):
+    page = visit(address)
+    page.get_by_role("tab", name="Map", exact=True).first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#map circle >> visible=true")
 
 
 def test_a_drawing_is_taken(address, visit):

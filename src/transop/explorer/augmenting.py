@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.augment import TransportAugment
 from transop.errors import UserError
 from transop.explorer.fragments import png
 from transop.explorer.opened import OpenRun
@@ -54,6 +53,9 @@ def augment_images(
         raise UserError("there is no image to augment; upload some, or a zip of them")
     if not 1 <= n_copies <= MOST_COPIES:
         raise UserError(f"copies = {n_copies} must be between 1 and {MOST_COPIES}")
+    # Imported here: it brings torch's compiler along, seconds of the page's start.
+    from transop.augment import TransportAugment
+
     generator = torch.Generator().manual_seed(seed)
     augment = TransportAugment(run.model, multiplier=multiplier, generator=generator)
     given = torch.stack(list(images.values()))

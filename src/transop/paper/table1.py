@@ -79,13 +79,13 @@ def tabulate(summaries: Sequence[Summary]) -> Numbers:
     for place, summary in enumerate(summaries):
         seeds[place, : summary.n_seeds] = summary.accuracies
     arrays = {name: np.array([getattr(s, name) for s in summaries]) for name in _VALUES}
-    facts: dict[str, Any] = {f"{name}s": [getattr(s, name) for s in summaries] for name in _WORDS}
+    facts: dict[str, Any] = {name: [getattr(s, name) for s in summaries] for name in _WORDS}
     return Numbers({**arrays, "seeds": seeds}, facts)
 
 
 def draw(numbers: Numbers) -> Figure:
     """Draw every row as a line, every seed as a dot."""
-    words = zip(*(numbers.facts[f"{name}s"] for name in _WORDS), strict=True)
+    words = zip(*(numbers.facts[name] for name in _WORDS), strict=True)
     summaries = [
         _summary(
             {**dict(zip(_WORDS, entry, strict=True)), "minutes": 0.0},

@@ -9,15 +9,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transop.explorer.fragments import address, bars, captioned, curves, download, notice, strip
+from transop.explorer.fragments import (
+    address,
+    bars,
+    captioned,
+    curves,
+    download,
+    notice,
+    sheet,
+    strip,
+)
 from transop.explorer.opened import OpenRun
 from transop.explorer.path import FROM, TO, Track, Walk, frames_at, notable_classes, walk
 from transop.explorer.transform import class_name
 from transop.explorer.views.chooser import Chooser
 from transop.explorer.views.events import PATIENT, QUICK, sentences
-from transop.plotting import animate, image_grid, render_figure
+from transop.plotting import animate
 
 _EVERY = 4  # of the frames, how many apart those of the strip are
+_EVERY_MOVING = 2  # and those of the moving image
 
 
 def lay_out(run: OpenRun) -> None:
@@ -90,7 +100,7 @@ def _facts(found: Walk) -> str:
     else:
         words = "Every coefficient is zero: these images are no pair for the learned operators."
         parts.append(notice(words, tone="beyond"))
-    gif = animate(found.path.frames)
+    gif = animate(found.path.frames[::_EVERY_MOVING])
     parts.append(
         f'<figure><img class="tp-medium" src="{address(gif, "image/gif")}" '
         'alt="the moving image"><figcaption>moving</figcaption></figure>'
@@ -104,8 +114,7 @@ def _sheet(found: Walk) -> bytes:
     """Draw the strip of both ways as a picture file."""
     rows = np.stack([found.path.frames[::_EVERY], found.line.frames[::_EVERY]])
     labels = [f"{t:.3g}" for t in found.times[::_EVERY]]
-    names = ["operators", "straight line"]
-    return render_figure(image_grid(rows, row_labels=names, column_labels=labels), "png")
+    return sheet(rows, ["operators", "straight line"], labels)
 
 
 def _strips(run: OpenRun, found: Walk) -> str:
