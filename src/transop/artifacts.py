@@ -44,6 +44,10 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
+    except OSError as error:
+        if error.errno is not None:  # a failed write names no file, a failed open the one aside
+            error.filename = str(path)
+        raise
     finally:
         aside.unlink(missing_ok=True)
     if hasattr(os, "O_DIRECTORY"):  # the rename itself must reach the disk too
@@ -86,7 +90,20 @@ def save_state(path: Path, state: Mapping[str, Any], *, kind: str) -> None:
         "state": skeleton,
         "digest": _digest(tensors, skeleton),
     }
-    write_atomically(path, save(tensors, metadata=info))
+    write_atomically(path, _in_fixed_order(save(tensors, metadata=info)))
+
+
+def _in_fixed_order(content: bytes) -> bytes:
+    """Sort the notes in a safetensors header, so that equal states are equal files.
+
+    The library writes them in an order that changes from process to process.
+    """
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # tensors start at a multiple of eight bytes
+    return b"".join([len(text).to_bytes(8, "little"), text, memoryview(content)[8 + length :]])
 
 
 def load_state(path: Path, *, kind: str) -> dict[str, Any]:
@@ -162,6 +179,11 @@ def _put_together(value: Any, tensors: Mapping[str, Tensor]) -> Any:
     if isinstance(value, list):
         return [_put_together(v, tensors) for v in value]
     return value
+
+
+def _is_until(record: Mapping[str, Any], step: int) -> bool:
+    """Say whether a line was written up to a step; a closing line has a step below zero."""
+    return isinstance(record.get("step"), int) and 0 <= record["step"] <= step
 
 
 def describe_environment(seed: int) -> dict[str, Any]:
@@ -249,9 +271,16 @@ class RunFolder:
         except OSError as error:
             raise ArtifactError(f"cannot write to '{self.path}': {error.strerror}") from None
         try:
+            self._sweep()
             yield
         finally:
             lock.release()
+
+    def _sweep(self) -> None:
+        """Remove what a killed process was writing; nobody else writes while we hold the lock."""
+        for folder in (self.path, self.checkpoints):
+            for left in folder.glob(".*.tmp"):
+                left.unlink(missing_ok=True)
 
     def append_metrics(self, record: Mapping[str, Any]) -> None:
         """Add one line to the metrics."""
@@ -265,14 +294,16 @@ class RunFolder:
         records = []
         for line in self.metrics_file.read_text("utf-8", errors="replace").splitlines():
             try:
-                records.append(json.loads(line))
+                record = json.loads(line)
             except ValueError:
                 continue
+            if isinstance(record, dict):
+                records.append(record)
         return records
 
     def rewind_metrics(self, phase: str, step: int) -> None:
         """Drop what a phase wrote after a step, before it is computed again on resume."""
-        kept = [r for r in self.read_metrics() if r.get("phase") != phase or r["step"] <= step]
+        kept = [r for r in self.read_metrics() if r.get("phase") != phase or _is_until(r, step)]
         text = "".join(json.dumps(record) + "\n" for record in kept)
         write_atomically(self.metrics_file, text.encode())
 

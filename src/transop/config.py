@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from transop.errors import SettingsError
 
@@ -88,6 +95,16 @@ class OperatorSettings(Section):
     plateau_patience: int | None = Field(
         None, ge=1, description="stop after so many epochs without progress"
     )
+
+    @field_validator("n_operators", mode="before")
+    @classmethod
+    def _some_operators(cls, value: Any) -> Any:
+        if value == 0:
+            raise ValueError(
+                "operators.n_operators = 0 leaves no transformation to learn; use at least 1, or "
+                "train an autoencoder alone with --method ae"
+            )
+        return value
 
     @model_validator(mode="after")
     def _scale_is_positive(self) -> OperatorSettings:

@@ -13,5 +13,9 @@ class DataError(UserError):
     """A data set cannot be found, read or used."""
 
 
+class ProcessLost(UserError):
+    """A process of a data-parallel run ended before its work was done."""
+
+
 class ArtifactError(UserError):
     """A file of a run folder is missing, damaged, foreign or from a newer version."""

@@ -111,7 +111,7 @@ def _flags_first(arguments: Sequence[str]) -> list[str]:
 
 def _report(error: Exception, *, debug: bool) -> int:
     """Say what went wrong in one line and choose the exit code."""
-    from transop.errors import UserError
+    from transop.errors import ProcessLost, UserError
 
     terminal = Terminal(debug=debug)
     if debug:
@@ -124,7 +124,8 @@ def _report(error: Exception, *, debug: bool) -> int:
         return _USER_MISTAKE
     if isinstance(error, UserError):
         terminal.error(str(error))
-        return _FAILED if _machine_failed(error.__context__) else _USER_MISTAKE
+        failed = isinstance(error, ProcessLost) or _machine_failed(error.__context__)
+        return _FAILED if failed else _USER_MISTAKE
     if isinstance(error, BrokenPipeError):
         _silence_stdout()
         return _FAILED

@@ -55,6 +55,7 @@ def train(
     """Train a model: every phase of a recipe that is not done yet."""
     from transop.artifacts import RunFolder
     from transop.config import load_settings
+    from transop.sharing import is_first_process
 
     terminal: Terminal = ctx.obj
     options = {"seed": seed, "device": device, "devices": devices}
@@ -69,12 +70,14 @@ def train(
     if resume and stored is not None:
         settings = settings_to_resume(stored, settings, overrides, folder.path)
     else:
-        claim_folder(folder, force=force)
+        if is_first_process():
+            claim_folder(folder, force=force)
         stored = None
     run_phases(
         terminal, settings, folder, f"train {shlex.quote(recipe)}", resume=stored is not None
     )
-    show_summary(terminal, folder, as_json=as_json)
+    if is_first_process():
+        show_summary(terminal, folder, as_json=as_json)
 
 
 def as_overrides(options: dict[str, Any], prefix: str = "") -> list[str]:

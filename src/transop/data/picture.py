@@ -7,7 +7,7 @@ from typing import IO
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 _ENDINGS = "png jpg jpeg jpe bmp dib gif webp tif tiff ppm pgm pbm pnm tga jp2 avif"
 EXTENSIONS = frozenset(f".{ending}" for ending in _ENDINGS.split(" "))
@@ -84,8 +84,20 @@ def _trouble() -> Iterator[None]:
     except UnreadablePicture:
         raise
     except Exception as error:  # decoders raise OSError, SyntaxError, struct.error, ... at will
-        reason = str(error).split("\n")[0] or type(error).__name__
-        raise UnreadablePicture(reason if len(reason) < 120 else type(error).__name__) from None
+        raise UnreadablePicture(_in_plain_words(error)) from None
+
+
+def _in_plain_words(error: Exception) -> str:
+    """Say what is wrong with a file; decoders name their own objects instead."""
+    if isinstance(error, UnidentifiedImageError):
+        return "it is no picture, or of a kind that is not read"
+    if isinstance(error, Image.DecompressionBombError):
+        return "it would unpack to far more pixels than a picture has (a decompression bomb)"
+    text = str(error).split("\n")[0]
+    if isinstance(error, EOFError) or "truncated" in text.lower():
+        return "it is cut short"
+    detail = text if text and len(text) < 80 and "<" not in text else type(error).__name__
+    return f"it is damaged ({detail})"
 
 
 def _open(stream: IO[bytes]) -> Image.Image:

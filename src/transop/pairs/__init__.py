@@ -18,6 +18,7 @@ from transop.pairs.neighbours import nearest_neighbours
 from transop.pairs.request import Backbone, Features, PairRequest, Search, Strategy
 from transop.pairs.source import PairSource
 from transop.progress import Progress, silent
+from transop.sharing import ALONE, Ranks
 
 BACKBONES: dict[str, Backbone] = {
     "auto": backbones.auto,
@@ -65,6 +66,7 @@ def build_pairs(
     search: Search = "auto",
     cache_dir: str | Path | None = None,
     device: torch.device | str = "cpu",
+    ranks: Ranks = ALONE,
     progress: Progress | None = None,
 ) -> PairSource:
     """Decide which images of a split may be paired with which.
@@ -88,6 +90,7 @@ def build_pairs(
         search: ``"exact"``, ``"faiss"``, or ``"auto"``: exact up to 400,000 images.
         cache_dir: root of the cache; the user's cache folder if not given.
         device: where features and distances are computed.
+        ranks: the processes of a data-parallel run, which share the work.
         progress: announces long work.
 
     Returns:
@@ -117,6 +120,7 @@ def build_pairs(
         search=search,
         cache_dir=cache_folder() if cache_dir is None else Path(cache_dir),
         device=torch.device(device),
+        ranks=ranks,
         progress=silent if progress is None else progress,
     )
     return STRATEGIES[strategy](request)

@@ -1,7 +1,12 @@
-"""Find nearest neighbours approximately with faiss, and measure how many it missed."""
+"""Find nearest neighbours approximately, in cells placed by faiss, and measure what was missed."""
 
 import importlib.util
 import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,13 +14,17 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from transop.errors import UserError
-from transop.pairs.neighbours import check_features, exact_neighbours_of
+from transop.pairs.neighbours import check_features, exact_neighbours_of, merge_nearest
+from transop.pairs.pixel_rows import PixelRows
 from transop.progress import Progress, silent
+from transop.sharing import ALONE, Ranks
 
 _LOG = logging.getLogger(__name__)
 
 _BLOCK = 16384
 _RECALL_SAMPLE = 500
+_ROWS_PER_CENTRE = 39  # faiss asks for so many to place one
+_QUERIES = 2048
 
 
 def is_available() -> bool:
@@ -24,26 +33,59 @@ def is_available() -> bool:
 
 
 def approximate_neighbours(
-    features: Float[Tensor, "n f"],
+    features: Float[Tensor, "n f"] | PixelRows,
     n_neighbours: int,
     *,
     n_probes: int = 32,
     seed: int = 0,
+    scratch: Path | None = None,
+    ranks: Ranks = ALONE,
     progress: Progress = silent,
 ) -> tuple[Int64[Tensor, "n k"], float]:
     """List near rows of every row by looking only into the closest cells of a partition.
 
+    faiss places the centres of the cells; the rows are then written to disk cell by cell, and
+    every cell is compared with its closest cells. Memory does not grow with the number of rows but
+    for some numbers per row; the disk holds the features once more.
+
     Args:
         features: one row per image.
         n_neighbours: k.
-        n_probes: cells looked into per image; more finds more and takes longer.
-        seed: decides the sample on which the recall is measured.
+        n_probes: cells looked into per cell; more finds more and takes longer.
+        seed: decides the rows from which cells are made and on which the recall is measured.
+        scratch: a folder for the rows on disk; the system's own if not given.
+        ranks: the processes that share the work; all of them get all neighbours.
         progress: announces the blocks.
 
     Returns:
-        Row numbers, nearest first, and the share of true neighbours among them, measured by
-        exact search for a sample of rows.
+        Row numbers, nearest first, -1 where the cells held too few, and the share of true
+        neighbours among them, measured by exact search for a sample of rows.
     """
+    faiss = _faiss()
+    check_features(features)
+    n = len(features)
+    n_cells = max(1, min(int(2 * np.sqrt(n)), n // _ROWS_PER_CENTRE))
+    generator = torch.Generator().manual_seed(seed)
+    chosen = torch.randperm(n, generator=generator)[: _ROWS_PER_CENTRE * n_cells].sort().values
+    centres = _place_centres(faiss, features, chosen, n_cells, seed)
+    cell_of = _assign(faiss, features, centres, ranks, progress)
+    near_cells = torch.cdist(centres, centres).topk(min(n_probes, n_cells), largest=False).indices
+    with _sorted_rows(features, cell_of, n_cells, scratch) as cells:
+
+        def search(cell: int) -> Tensor:
+            return cells.search(cell, near_cells[cell], n_neighbours)
+
+        table = torch.full((n, n_neighbours), -1, dtype=torch.int64)
+        found = ranks.in_turns(range(n_cells), search)
+        for cell, near in enumerate(progress(found, "nearest neighbours", n_cells)):
+            table[cells.members(cell)] = near
+    sample = torch.randperm(n, generator=generator)[:_RECALL_SAMPLE]
+    recall = _recall(features, table, sample)
+    _LOG.info("approximate search found %.1f %% of the true neighbours", 100 * recall)
+    return table, recall
+
+
+def _faiss() -> Any:
     try:
         import faiss
     except ImportError as error:
@@ -51,40 +93,96 @@ def approximate_neighbours(
             "search='faiss' needs the package faiss: pip install 'transop[faiss]', "
             "or leave search='auto'"
         ) from error
-    check_features(features)
-    n, dimension = features.shape
-    n_cells = max(1, min(int(4 * np.sqrt(n)), n // 39))  # faiss asks for 39 rows per cell
-    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(dimension), dimension, n_cells)
-    generator = torch.Generator().manual_seed(seed)
-    training = torch.randperm(n, generator=generator)[: 64 * n_cells]
-    index.train(_block(features, training.sort().values))
-    for start in progress(range(0, n, _BLOCK), "indexing features", -(-n // _BLOCK)):
-        index.add(_block(features, slice(start, start + _BLOCK)))
-    index.nprobe = min(n_probes, n_cells)
-    found = np.empty((n, n_neighbours), dtype=np.int64)
-    for start in progress(range(0, n, _BLOCK), "nearest neighbours", -(-n // _BLOCK)):
-        block = _block(features, slice(start, start + _BLOCK))
-        _, near = index.search(block, n_neighbours + 1)
-        found[start : start + _BLOCK] = _without_self(near, start)
-    table = torch.from_numpy(found)
-    sample = torch.randperm(n, generator=generator)[:_RECALL_SAMPLE]
-    recall = _recall(features, table, sample)
-    _LOG.info("approximate search found %.1f %% of the true neighbours", 100 * recall)
-    return table, recall
+    return faiss
 
 
-def _block(features: Tensor, rows: Tensor | slice) -> Float[np.ndarray, "b f"]:
-    return np.ascontiguousarray(features[rows].float().cpu().numpy())
+def _place_centres(
+    faiss: Any, features: Tensor | PixelRows, chosen: Tensor, n_cells: int, seed: int
+) -> Float[Tensor, "c f"]:
+    """Let faiss cluster a sample of rows."""
+    sample = _rows(features, chosen)
+    clustering = faiss.Kmeans(sample.shape[1], n_cells, niter=10, seed=seed)
+    clustering.train(sample)
+    return torch.from_numpy(np.array(clustering.centroids))
 
 
-def _without_self(near: Int64[np.ndarray, "b k+1"], first: int) -> Int64[np.ndarray, "b k"]:
-    """Drop each row's own number, or the farthest if its own was not found."""
-    own = near == np.arange(first, first + len(near))[:, None]
-    own[~own.any(1), -1] = True
-    kept: np.ndarray = near[~own].reshape(len(near), -1)
-    return kept
+def _assign(
+    faiss: Any, features: Tensor | PixelRows, centres: Tensor, ranks: Ranks, progress: Progress
+) -> Int64[Tensor, " n"]:
+    """Find the cell of every row."""
+    index = faiss.IndexFlatL2(centres.shape[1])
+    index.add(centres.numpy())
+
+    def assign(start: int) -> Tensor:
+        _, cells = index.search(_rows(features, slice(start, start + _BLOCK)), 1)
+        return torch.from_numpy(cells)
+
+    starts = range(0, len(features), _BLOCK)
+    blocks = progress(ranks.in_turns(starts, assign), "indexing features", len(starts))
+    return torch.cat(list(blocks))[:, 0]
 
 
-def _recall(features: Tensor, table: Tensor, sample: Int64[Tensor, " s"]) -> float:
+class _Cells:
+    """Rows on disk, cell by cell."""
+
+    def __init__(self, rows: Tensor, order: Tensor, offsets: list[int]) -> None:
+        self._rows, self._order, self._offsets = rows, order, offsets
+
+    def members(self, cell: int) -> Int64[Tensor, " r"]:
+        """Give the row numbers of a cell, ascending."""
+        return self._order[self._offsets[cell] : self._offsets[cell + 1]]
+
+    def search(self, cell: int, near_cells: Tensor, n_neighbours: int) -> Int64[Tensor, "r k"]:
+        """Find the nearest rows to every row of a cell among those of the cells near it."""
+        first, end = self._offsets[cell], self._offsets[cell + 1]
+        parts = [
+            self._search(s, min(s + _QUERIES, end), near_cells, n_neighbours)
+            for s in range(first, end, _QUERIES)
+        ]
+        return torch.cat([torch.empty(0, n_neighbours, dtype=torch.int64), *parts])
+
+    def _search(self, first: int, end: int, near_cells: Tensor, k: int) -> Tensor:
+        queries = self._rows[first:end].float()
+        best = torch.full((len(queries), k), torch.inf)
+        places = torch.zeros(len(queries), k, dtype=torch.int64)
+        for cell in near_cells.tolist():
+            start, stop = self._offsets[cell], self._offsets[cell + 1]
+            if start == stop:
+                continue
+            block = self._rows[start:stop].float()
+            offers = torch.add(block.square().sum(1)[None], queries @ block.T, alpha=-2)
+            own = torch.arange(first, end)[:, None] == torch.arange(start, stop)
+            offers.masked_fill_(own, torch.inf)
+            best, places = merge_nearest(best, places, offers, start)
+        return torch.where(best.isinf(), -1, self._order[places])
+
+
+@contextmanager
+def _sorted_rows(
+    features: Tensor | PixelRows, cell_of: Tensor, n_cells: int, scratch: Path | None
+) -> Iterator[_Cells]:
+    """Write the rows cell by cell to a file that is gone afterwards."""
+    order = cell_of.argsort(stable=True)
+    offsets = [0, *cell_of.bincount(minlength=n_cells).cumsum(0).tolist()]
+    if scratch is not None:
+        scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".cells-", dir=scratch) as folder:
+        file = Path(folder) / "rows"
+        # Pixel values, 0 to 255, are exact in half precision.
+        halves = isinstance(features, PixelRows) or features.dtype == torch.float16
+        kind = np.float16 if halves else np.float32
+        with file.open("wb") as target:  # plain writes: a full disk is an error and not a crash
+            for part in torch.split(order, _BLOCK):
+                target.write(_rows(features, part).astype(kind, copy=False).data)
+        rows = np.memmap(file, kind, mode="c", shape=tuple(features.shape))
+        yield _Cells(torch.from_numpy(rows), order, offsets)
+        del rows
+
+
+def _rows(features: Tensor | PixelRows, chosen: Tensor | slice) -> Float[np.ndarray, "b f"]:
+    return np.ascontiguousarray(features[chosen].float().cpu().numpy())
+
+
+def _recall(features: Tensor | PixelRows, table: Tensor, sample: Int64[Tensor, " s"]) -> float:
     truth = exact_neighbours_of(sample, features, table.shape[1])
     return float((table[sample][:, :, None] == truth[:, None, :]).any(1).double().mean())

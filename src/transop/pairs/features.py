@@ -1,7 +1,7 @@
 """Turn images into perceptual features: a pretrained classifier's pre-logit layer."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transop.data import ImageDataset
 from transop.errors import UserError
 from transop.progress import Progress, silent
+from transop.sharing import ALONE, Ranks
 
 ImageFunction = Callable[[Tensor], Tensor]
 
@@ -79,7 +80,32 @@ def extract_features(
     device: torch.device | str = "cpu",
     progress: Progress = silent,
 ) -> Float[Tensor, "n f"]:
-    """Run images through an extractor and collect the features in half precision.
+    """Run images through an extractor and collect the features, as `feature_blocks` gives them."""
+    blocks = feature_blocks(dataset, rows, extractor, device=device, progress=progress)
+    return collect_rows(blocks, len(rows))
+
+
+def collect_rows(blocks: Iterable[Float[Tensor, "b f"]], n_rows: int) -> Float[Tensor, "n f"]:
+    """Put blocks of rows together in memory, without ever holding them twice."""
+    collected, start = torch.empty(0), 0
+    for block in blocks:
+        if start == 0:
+            collected = block.new_empty(n_rows, block.shape[1])
+        collected[start : start + len(block)] = block
+        start += len(block)
+    return collected
+
+
+def feature_blocks(
+    dataset: ImageDataset,
+    rows: Int64[Tensor, " n"],
+    extractor: FeatureExtractor,
+    *,
+    device: torch.device | str = "cpu",
+    ranks: Ranks = ALONE,
+    progress: Progress = silent,
+) -> Iterator[Float[Tensor, "b f"]]:
+    """Run images through an extractor, a batch at a time, in half precision.
 
     Half precision halves memory and disk; rounding to three digits reorders only neighbours
     that are equally near for any practical purpose.
@@ -89,31 +115,29 @@ def extract_features(
         rows: which images.
         extractor: the function and its batch size.
         device: where the function runs; on the CPU, batches run side by side, one per thread.
+        ranks: the processes that share the work; all of them get all features.
         progress: announces the batches.
 
-    Returns:
-        One row per image, float16 on the CPU.
+    Yields:
+        The features of one batch after another, float16 on the CPU, one row per image.
     """
     if extractor.module is not None:
         extractor.module.to(device)
-    n_batches = -(-len(rows) // extractor.batch_size)
-    collected: Tensor | None = None
-    start = 0
-    with torch.inference_mode():
-        batches = _run(dataset, rows, extractor, torch.device(device))
-        for block in progress(batches, "perceptual features", n_batches):
-            if collected is None:
-                collected = torch.empty(len(rows), block.shape[1], dtype=torch.float16)
-            collected[start : start + len(block)] = block
-            start += len(block)
-    assert collected is not None  # a data set is never empty
-    return collected.clone()  # leaves inference mode: callers may use it with autograd
+    starts = range(0, len(rows), extractor.batch_size)
+    own = _run(dataset, rows, extractor, torch.device(device), starts[ranks.rank :: ranks.n_ranks])
+    batches = ranks.collect(own, len(starts))
+    for block in progress(batches, "perceptual features", len(starts)):
+        yield block.clone()  # leaves inference mode: callers may use it with autograd
 
 
 def _run(
-    dataset: ImageDataset, rows: Tensor, extractor: FeatureExtractor, device: torch.device
+    dataset: ImageDataset,
+    rows: Tensor,
+    extractor: FeatureExtractor,
+    device: torch.device,
+    starts: range,
 ) -> Iterator[Tensor]:
-    """Yield the features of one batch after another, in order."""
+    """Yield the features of the batches with these starts, in order."""
 
     def features_of(start: int) -> Tensor:
         with torch.inference_mode():  # thread-local, so every worker enters it
@@ -122,7 +146,6 @@ def _run(
             _check_output(found, len(chosen))
             return found.flatten(1).half().cpu()
 
-    starts = range(0, len(rows), extractor.batch_size)
     n_threads = torch.get_num_threads()
     if device.type != "cpu" or n_threads == 1:
         yield from map(features_of, starts)

@@ -8,7 +8,9 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from transop.errors import UserError
+from transop.pairs.pixel_rows import PixelRows
 from transop.progress import Progress, silent
+from transop.sharing import ALONE, Ranks
 
 # 2,048 x 2,048 distances are 16 MB: the matrix product runs at full speed, the table stays small.
 _BLOCK = 2048
@@ -16,11 +18,12 @@ MISSING = -1
 
 
 def nearest_neighbours(
-    features: Float[Tensor, "n f"],
+    features: Float[Tensor, "n f"] | PixelRows,
     n_neighbours: int,
     *,
     groups: Int64[np.ndarray, " n"] | None = None,
     device: torch.device | str = "cpu",
+    ranks: Ranks = ALONE,
     progress: Progress = silent,
 ) -> Int64[Tensor, "n k"]:
     """List the nearest other rows of every row, by Euclidean distance, nearest first.
@@ -36,6 +39,7 @@ def nearest_neighbours(
         n_neighbours: k.
         groups: a group number per row; neighbours then come from the row's own group.
         device: where distances are computed.
+        ranks: the processes that share the work; all of them get all neighbours.
         progress: announces the blocks.
 
     Returns:
@@ -46,18 +50,23 @@ def nearest_neighbours(
     found = torch.full((len(features), n_neighbours), MISSING, dtype=torch.int64)
     centre = _blockwise_mean(features)
     n_steps = sum(_n_block_pairs(len(rows)) for rows in members)
-    searches = (_Search(features, rows, n_neighbours, centre, device) for rows in members)
-    steps = ((search, step) for search in searches for step in search.steps())
-    for search, step in progress(steps, "nearest neighbours", n_steps):
-        search.compare(*step)
-        if search.is_finished:
-            near = search.nearest()
-            found[search.rows, : near.shape[1]] = near
+
+    def search_groups() -> Iterator[None]:
+        for rows in members:
+            search = _Search(features, rows, n_neighbours, centre, device)
+            for step in search.steps()[ranks.rank :: ranks.n_ranks]:
+                search.compare(*step)
+                yield
+            near = search.nearest(ranks)
+            found[rows, : near.shape[1]] = near
+
+    for _ in progress(search_groups(), "nearest neighbours", -(-n_steps // ranks.n_ranks)):
+        pass
     return found
 
 
 def exact_neighbours_of(
-    queries: Int64[Tensor, " q"], features: Float[Tensor, "n f"], n_neighbours: int
+    queries: Int64[Tensor, " q"], features: Float[Tensor, "n f"] | PixelRows, n_neighbours: int
 ) -> Int64[Tensor, "q k"]:
     """List the nearest other rows of some rows only, as `nearest_neighbours` would."""
     wide = features[queries].float()
@@ -67,7 +76,7 @@ def exact_neighbours_of(
         block = features[start : start + _BLOCK].float()
         distance = torch.cdist(wide, block)
         distance[queries[:, None] == torch.arange(start, start + len(block))] = torch.inf
-        best, places = _merge(best, places, distance, start)
+        best, places = merge_nearest(best, places, distance, start)
     return places
 
 
@@ -78,8 +87,10 @@ def group_members(groups: Int64[np.ndarray, " n"]) -> list[Int64[np.ndarray, " _
     return list(np.split(order, starts))
 
 
-def check_features(features: Tensor) -> None:
+def check_features(features: Tensor | PixelRows) -> None:
     """Refuse features that are not a finite table with one row per image."""
+    if isinstance(features, PixelRows):
+        return
     if features.ndim != 2 or not features.is_floating_point():
         raise UserError(
             f"features have type {features.dtype} and shape {tuple(features.shape)}; "
@@ -113,29 +124,28 @@ class _Search:
 
     def __init__(
         self,
-        features: Float[Tensor, "n f"],
+        features: Float[Tensor, "n f"] | PixelRows,
         rows: Int64[Tensor, " r"],
         n_neighbours: int,
         centre: Float[Tensor, " f"],
         device: torch.device | str,
     ) -> None:
         self.rows = rows
-        self.is_finished = False
         self._features, self._centre, self._device = features, centre.to(device), device
         k = min(n_neighbours, len(rows) - 1)
         self._best = torch.full((len(rows), k), torch.inf, device=device)
         self._places = torch.zeros(len(rows), k, dtype=torch.int64, device=device)
-        self._left = torch.empty(0)
+        self._left, self._left_start = torch.empty(0), -1
 
-    def steps(self) -> Iterator[tuple[int, int]]:
+    def steps(self) -> list[tuple[int, int]]:
         """List the starts of all pairs of blocks, the left one changing slowest."""
         starts = range(0, len(self.rows), _BLOCK)
-        return ((left, right) for left in starts for right in starts if right >= left)
+        return [(left, right) for left in starts for right in starts if right >= left]
 
     def compare(self, left: int, right: int) -> None:
         """Let two blocks of rows offer each other as neighbours."""
-        if left == right:
-            self._left = self._block(left)
+        if left != self._left_start:
+            self._left, self._left_start = self._block(left), left
         block = self._left if left == right else self._block(right)
         product = self._left @ block.T
         # |a|^2 - 2ab + |b|^2 without the square that is the same for all offers to a row
@@ -146,15 +156,19 @@ class _Search:
         if left != right:
             offers = torch.add(self._left.square().sum(1)[None], product.T, alpha=-2)
             self._accept(right, offers.contiguous(), left)
-        self.is_finished = left + _BLOCK >= len(self.rows)  # the last left block has one step
 
-    def nearest(self) -> Int64[Tensor, "r k"]:
-        """Give the row numbers of the neighbours found."""
-        return self.rows[self._places.cpu()]
+    def nearest(self, ranks: Ranks) -> Int64[Tensor, "r k"]:
+        """Give the row numbers of the nearest of the neighbours found by all processes."""
+        best, places = self._best.cpu(), self._places.cpu()
+        if ranks.n_ranks > 1:
+            offers = torch.cat(ranks.exchange(best), 1)
+            order = offers.topk(best.shape[1], dim=1, largest=False).indices
+            places = torch.cat(ranks.exchange(places), 1).gather(1, order)
+        return self.rows[places]
 
     def _accept(self, start: int, offers: Float[Tensor, "q b"], offered: int) -> None:
         side = slice(start, start + _BLOCK)
-        self._best[side], self._places[side] = _merge(
+        self._best[side], self._places[side] = merge_nearest(
             self._best[side], self._places[side], offers, offered
         )
 
@@ -164,7 +178,7 @@ class _Search:
         return chosen.to(self._device).float() - self._centre
 
 
-def _merge(
+def merge_nearest(
     best: Float[Tensor, "q k"],
     places: Int64[Tensor, "q k"],
     distance: Float[Tensor, "q b"],
@@ -183,7 +197,7 @@ def _n_block_pairs(n_rows: int) -> int:
     return n_blocks * (n_blocks + 1) // 2
 
 
-def _blockwise_mean(features: Tensor) -> Float[Tensor, " f"]:
+def _blockwise_mean(features: Tensor | PixelRows) -> Float[Tensor, " f"]:
     total = torch.zeros(features.shape[1], dtype=torch.float64)
     for start in range(0, len(features), _BLOCK):
         total += features[start : start + _BLOCK].double().sum(0).cpu()

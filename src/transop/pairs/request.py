@@ -17,6 +17,7 @@ from transop.pairs.features import FeatureExtractor, ImageFunction
 from transop.pairs.given import Given, Positions
 from transop.pairs.source import PairSource
 from transop.progress import Progress
+from transop.sharing import Ranks
 
 Features = str | ImageFunction | np.ndarray | Tensor
 Search = Literal["auto", "exact", "faiss"]
@@ -38,6 +39,7 @@ class PairRequest:
         search: exact, approximate by faiss, or by the number of images.
         cache_dir: root of the cache.
         device: where features and distances are computed.
+        ranks: the processes that share the work.
         progress: announces long work.
     """
 
@@ -52,12 +54,13 @@ class PairRequest:
     search: Search
     cache_dir: Path
     device: torch.device
+    ranks: Ranks
     progress: Progress
 
     @property
     def cache(self) -> PairCache:
         """Where features and neighbour tables are kept."""
-        return PairCache(self.cache_dir / "pairs")
+        return PairCache(self.cache_dir / "pairs", self.ranks)
 
     @property
     def positions(self) -> Positions:

@@ -1,6 +1,7 @@
 """The ways of choosing partners, one function per strategy."""
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from torch import Tensor
 
 from transop.errors import DataError, UserError
 from transop.pairs import approximate
-from transop.pairs.features import FeatureExtractor, extract_features, input_size_for
+from transop.pairs.features import FeatureExtractor, feature_blocks, input_size_for
 from transop.pairs.given import read_given
 from transop.pairs.neighbours import nearest_neighbours
+from transop.pairs.pixel_rows import PixelRows
 from transop.pairs.request import Backbone, PairRequest, hash_tensor
 from transop.pairs.source import GroupPartners, ListedPartners, PairSource
 
@@ -41,9 +43,8 @@ def perceptual_in_class(request: PairRequest, backbones: dict[str, Backbone]) ->
 
 def pixel(request: PairRequest) -> PairSource:
     """Pair images with the smallest Euclidean distance between pixel values."""
-    images = torch.from_numpy(np.array(request.dataset.images[request.rows.numpy()]))
-    features = images.flatten(1).half()  # 0 to 255 are exact in half precision
-    return _nearest("pixel", request, features, {**request.content_key(), "features": "pixel"})
+    rows = PixelRows(request.dataset.images, request.rows)
+    return _nearest("pixel", request, rows, {**request.content_key(), "features": "pixel"})
 
 
 def latent(request: PairRequest) -> PairSource:
@@ -107,24 +108,23 @@ def perceptual_features(
     if extractor.key is not None:
         key = {**request.content_key(), "features": extractor.key}
 
-    def compute() -> dict[str, Tensor]:
-        return {
-            "features": extract_features(
-                request.dataset,
-                request.rows,
-                extractor,
-                device=request.device,
-                progress=request.progress,
-            )
-        }
+    def compute() -> Iterator[Tensor]:
+        return feature_blocks(
+            request.dataset,
+            request.rows,
+            extractor,
+            device=request.device,
+            ranks=request.ranks,
+            progress=request.progress,
+        )
 
-    return request.cache.fetch("features", key, compute)["features"], key
+    return request.cache.fetch_table("features", key, len(request.rows), compute), key
 
 
 def _nearest(
     strategy: str,
     request: PairRequest,
-    features: Float[Tensor, "n f"],
+    features: Float[Tensor, "n f"] | PixelRows,
     key: dict[str, Any] | None,
     groups: Int64[np.ndarray, " n"] | None = None,
 ) -> PairSource:
@@ -145,11 +145,16 @@ def _nearest(
                 request.n_neighbours,
                 groups=groups,
                 device=request.device,
+                ranks=request.ranks,
                 progress=request.progress,
             )
             return {"neighbours": table, "recall": None}
         table, recall = approximate.approximate_neighbours(
-            features, request.n_neighbours, progress=request.progress
+            features,
+            request.n_neighbours,
+            scratch=request.cache_dir / "pairs",
+            ranks=request.ranks,
+            progress=request.progress,
         )
         return {"neighbours": table, "recall": recall}
 

@@ -112,7 +112,7 @@ def train_attributes(session: Session, network: AttributeNet, dataset: ImageData
     optimiser = torch.optim.Adam(
         network.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
     )
-    wrapped, wrapped_optimiser = session.fabric.setup(network, optimiser)
+    wrapped, wrapped_optimiser = session.set_up(network, optimiser)
     weighting = DynamicLossWeights(len(network.attribute_names), settings.loss_temperature)
     weighting.to(session.device)
     order = BatchOrder(session, PHASE, rows, batch_size)

@@ -64,7 +64,7 @@ def train_autoencoder(
     prefer_channels_last(network)
     network.train()
     optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate)
-    wrapped, wrapped_optimiser = session.fabric.setup(network, optimiser)
+    wrapped, wrapped_optimiser = session.set_up(network, optimiser)
     order = BatchOrder(session, PHASE, rows, batch_size)
     noise = session.generator(PHASE, "noise")
     loop = Loop(

@@ -14,6 +14,7 @@ from transop.baselines import BASELINES, Baseline, BetaVAE
 from transop.config import Settings
 from transop.data import ImageDataset
 from transop.evaluation import reconstruction_error
+from transop.networks import prefer_channels_last
 from transop.training.autoencoder import obtain_autoencoder, train_autoencoder
 from transop.training.dense import dense_fine_tuning_phase, dense_operator_phase
 from transop.training.loop import steps_in
@@ -30,7 +31,9 @@ def first_or_saved_baseline(session: Session, dataset: ImageDataset) -> Baseline
     settings = session.settings
     kind = BASELINES[settings.method]
     if (session.folder.path / "model.safetensors").exists():
-        return kind.from_pretrained(session.folder.path, device=session.device)
+        model = kind.from_pretrained(session.folder.path, device=session.device)
+        prefer_channels_last(model)  # as while it was trained: another layout rounds otherwise
+        return model
     with session.seeded("weights", "autoencoder"):
         model = kind.build(
             _numbers(settings),
@@ -41,6 +44,7 @@ def first_or_saved_baseline(session: Session, dataset: ImageDataset) -> Baseline
             width=settings.autoencoder.width,
         )
     model.class_names = dataset.meta.class_names
+    prefer_channels_last(model)
     return model.to(session.device)
 
 

@@ -19,7 +19,7 @@ from transop.config import ClassifierSettings
 from transop.data import ImageDataset
 from transop.errors import ArtifactError, SettingsError
 from transop.model import ManifoldAutoencoder
-from transop.networks import AttributeNet, build_classifier
+from transop.networks import AttributeNet, build_classifier, prefer_channels_last
 from transop.training.attributes import (
     attribute_accuracies,
     make_attribute_classifier,
@@ -55,6 +55,7 @@ def train_classifier(
     """
     settings = session.settings.classifier
     classifier, recipe = _make(session, settings, model, dataset)
+    prefer_channels_last(classifier)  # as it will be when loaded: another layout rounds otherwise
     model.classifier = classifier.to(session.device)
     model.classifier_domain = settings.domain
     model.classifier_recipe = recipe
@@ -86,7 +87,7 @@ def _train(
     optimiser = torch.optim.Adam(
         classifier.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
     )
-    wrapped, wrapped_optimiser = session.fabric.setup(classifier, optimiser)
+    wrapped, wrapped_optimiser = session.set_up(classifier, optimiser)
     inputs_of = _inputs(session, model, dataset)
     positions = BatchOrder(session, PHASE, np.arange(len(rows)), batch_size)
     labels = torch.from_numpy(dataset.labels[rows])
@@ -122,7 +123,7 @@ def _inputs(
     rows = dataset.splits["train"]
     if session.settings.classifier.domain == "image":
         return lambda chosen: load_images(dataset, rows[chosen], session)
-    latents = encode_split(model.autoencoder, dataset) / model.latent_scale
+    latents = encode_split(model.autoencoder, dataset, ranks=session.ranks) / model.latent_scale
     return lambda chosen: latents[torch.from_numpy(chosen).to(latents.device)]
 
 

@@ -14,9 +14,9 @@ from transop.data import ImageDataset
 from transop.errors import SettingsError
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder
-from transop.operators import laplace_kl, sample_laplace, transport
+from transop.operators import laplace_from_uniform, laplace_kl, transport
 from transop.training.batches import BatchOrder
-from transop.training.distillation import Judge, distil
+from transop.training.distillation import Judge, ask_judge, distil
 from transop.training.latents import encode_split
 from transop.training.loop import Loop, steps_in
 from transop.training.measures import measure_sampling
@@ -57,7 +57,9 @@ def train_coefficient_encoder(
     for module in (model.autoencoder, model.classifier):
         assert module is not None, "the classifier phase comes first"
         module.eval().requires_grad_(False)
-    latents = encode_split(model.autoencoder, dataset, progress=session.progress)
+    latents = encode_split(
+        model.autoencoder, dataset, ranks=session.ranks, progress=session.progress
+    )
     latents = latents / model.latent_scale
     numbers: dict[str, Any] = {}
     targets = _Targets(session, model, dataset, latents)
@@ -98,22 +100,24 @@ class _Targets:
                 f"coefficient_encoder.target = 'labels', but data set '{dataset.meta.name}' "
                 "has none or the classifier tells attributes; use 'classifier'"
             )
-        self._model, self._latents = model, latents
+        self._session, self._model, self._latents = session, model, latents
         self.outputs = tuple(model.classify_latents(latents[:1]).shape[1:])
-        self._known = torch.full((len(latents), *self.outputs), torch.nan)
+        self._known: Tensor | None = None
         if labels and dataset.labels is not None:
             truth = torch.from_numpy(dataset.labels[dataset.splits["train"]])
-            self._known = one_hot(truth, self.outputs[0]).float().clamp_min(1e-12).log()
-        self._known = self._known.to(latents.device)
+            known = one_hot(truth, self.outputs[0]).float().clamp_min(1e-12).log()
+            self._known = known.to(latents.device)
 
     def at(self, rows: Tensor) -> Float[Tensor, "b ..."]:
-        """Give the target of some training images, asking the classifier only once for each."""
-        rows = rows.to(self._known.device)
-        new = rows[self._known[rows].flatten(1)[:, 0].isnan()]
-        if len(new):
-            logits = self._model.classify_latents(self._latents[new])
-            self._known[new] = log_softmax(logits, -1)
-        return self._known[rows]
+        """Give the target of some training images.
+
+        The classifier is asked about all of them at the first question, in an order that does
+        not depend on the step: a resumed run gets the same bits.
+        """
+        if self._known is None:
+            judge = self._model.classify_latents
+            self._known = ask_judge(self._session, judge, self._latents, self.outputs)
+        return self._known[rows.to(self._known.device)]
 
 
 def _train(
@@ -131,7 +135,8 @@ def _train(
     noise = session.generator(PHASE, "coefficients")
     order = BatchOrder(session, PHASE, np.arange(len(latents)), batch_size)
     operators, living = model.operators.operators.detach(), model.operators.living()
-    wrapped, wrapped_optimiser = session.fabric.setup(encoder, optimiser)
+    wrapped, wrapped_optimiser = session.set_up(encoder, optimiser)
+    share = slice(session.ranks.rank, None, session.ranks.n_ranks)
     loop = Loop(
         session,
         PHASE,
@@ -148,7 +153,9 @@ def _train(
         rows = torch.from_numpy(order.rows(step))
         points = latents[rows.to(latents.device)]
         scales = wrapped(points).float()
-        moved = transport(operators, sample_laplace(scales, generator=noise), points)
+        # Drawn for the whole batch, so that it does not matter how many devices share it.
+        uniform = torch.rand(batch_size, len(living), generator=noise)[share].to(scales)
+        moved = transport(operators, laplace_from_uniform(scales, uniform), points)
         opinion = log_softmax(judge(moved), -1)
         change = kl_div(opinion, targets.at(rows), reduction="batchmean", log_target=True)
         divergence = laplace_kl(scales, settings.prior_scale, direction=settings.kl_direction)

@@ -28,7 +28,7 @@ def dense_operator_phase(
 ) -> dict[str, Any]:
     """Learn dictionary and coefficient network on fixed latents."""
     settings = session.settings.operators
-    latents = encode_split(model.network, dataset, progress=session.progress)
+    latents = encode_split(model.network, dataset, ranks=session.ranks, progress=session.progress)
     scale = settings.latent_scale
     model.numbers["latent_scale"] = find_latent_scale(latents) if scale == "auto" else scale
     points = latents.to(session.device) / model.numbers["latent_scale"]
@@ -55,11 +55,7 @@ def dense_operator_phase(
         value = model.path_loss(points[starts], points[ends])
         if not loop.check(value):
             continue
-        optimiser.zero_grad()
-        session.fabric.backward(value)
-        for group in optimiser.param_groups:
-            group["lr"] = settings.learning_rate * loop.step_factor
-        optimiser.step()
+        loop.descend(optimiser, value, settings.learning_rate)
         loop.record(loss=value.item())
     return {"latent_scale": model.numbers["latent_scale"]}
 
@@ -79,7 +75,7 @@ def dense_fine_tuning_phase(
     optimiser = torch.optim.Adam(
         [{"params": list(model.network.parameters())}, {"params": flow}], rates[0]
     )
-    wrapped, wrapped_optimiser = session.fabric.setup(model, optimiser)
+    wrapped, wrapped_optimiser = session.set_up(model, optimiser)
     noise = session.generator("fine_tuning", "noise")
     rows = dataset.splits["train"]
     loop = Loop(
@@ -99,8 +95,7 @@ def dense_fine_tuning_phase(
         value = wrapped(load_images(dataset, both, session), noise)
         if not loop.check(value):
             continue
-        wrapped_optimiser.zero_grad()
-        session.fabric.backward(value)
+        loop.differentiate(wrapped_optimiser, value)
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate * loop.step_factor
         wrapped_optimiser.step()

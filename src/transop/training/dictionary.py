@@ -84,8 +84,10 @@ class DictionaryLearner:
         self.monitor.memory = loop.memory.setdefault("monitor", {})
         coefficients = self.infer(z0, z1)
         before, gradient = data_gradient(self.operators.operators.detach(), coefficients, z0, z1)
-        penalty = self._weights.sparsity_weight * coefficients.abs().sum(1).mean()
-        objective = before.mean() + penalty
+        gradient = self._session.average(gradient * loop.share)
+        everyones = self._weave(coefficients, before)
+        penalty = self._weights.sparsity_weight * everyones[0].abs().sum(1).mean()
+        objective = everyones[1].mean() + penalty
         if not loop.check(objective + gradient.abs().sum()):
             return None
         self.operators.set_gradient(self._regularised(gradient))
@@ -93,9 +95,17 @@ class DictionaryLearner:
             group["lr"] = rate * loop.step_factor
         self.optimiser.step()
         after = _data_term(self.operators, coefficients, z0, z1)
-        difference = self.monitor.observe(coefficients, before, after)
-        loop.record(objective=float(objective), loss=float(before.mean()), difference=difference)
+        difference = self.monitor.observe(*everyones, self._weave(coefficients, after)[1])
+        # Equal on all devices, whose shares of the batch may differ by a row.
+        numbers = (float(objective), float(everyones[1].mean()), difference)
+        names = ("objective", "loss", "difference")
+        loop.record(**{k: v / loop.share for k, v in zip(names, numbers, strict=True)})
         return float(objective)
+
+    def _weave(self, coefficients: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:
+        """Give coefficients and data terms of the whole batch, wherever its pairs are."""
+        table = self._session.ranks.weave(torch.cat([coefficients, terms[:, None]], 1))
+        return table[:, :-1], table[:, -1]
 
     def review(self, loop: Loop, watched: Float[Tensor, "n d"]) -> None:
         """Write the diagnostics of the steps since the last review and tell what they mean."""
@@ -106,9 +116,7 @@ class DictionaryLearner:
             self._session.find(loop.phase, loop.step + 1, sign, finding)
 
     def _regularised(self, gradient: Float[Tensor, "m d d"]) -> Float[Tensor, "m d d"]:
-        """Average over devices, and add the decay and the penalty on real parts."""
-        if self._session.fabric.world_size > 1:
-            gradient = self._session.fabric.all_reduce(gradient, reduce_op="mean")
+        """Add the decay and the penalty on real parts."""
         dictionary = self.operators.operators.detach()
         gradient = gradient + self._weights.operator_decay * dictionary
         if self._weights.real_part_penalty > 0:

@@ -18,6 +18,7 @@ PHASE = "distillation"
 _WIDTH = 512
 _STEPS_PER_SAMPLE = 1 / 20  # 60,000 samples: 3,000 steps of 500
 _BATCH = 500
+_ASKED = 1000  # points decoded at once
 
 Judge = Callable[[Float[Tensor, "b d"]], Float[Tensor, "b ..."]]
 
@@ -86,12 +87,13 @@ def distil(
         items="points",
         report_every=200,
     )
+    share = slice(session.ranks.rank, None, session.ranks.n_ranks)
     points = opinions = None
     for step in loop:
         if points is None or opinions is None:  # asked for only if there is a step left to take
             points = _samples(session, operators, latents, prior_scale, n_samples, "samples")
-            opinions = _ask(session, judge, points)
-        rows = torch.randint(len(points), (_BATCH,), generator=choice).to(points.device)
+            opinions = ask_judge(session, judge, points, outputs)
+        rows = torch.randint(len(points), (_BATCH,), generator=choice).to(points.device)[share]
         guess = log_softmax(student(points[rows]), -1)
         value = kl_div(guess, opinions[rows], reduction="batchmean", log_target=True)
         if not loop.check(value):
@@ -102,7 +104,8 @@ def distil(
     student.eval()
     unseen = _samples(session, operators, latents, prior_scale, 2000, "unseen")
     with torch.no_grad():
-        same = student(unseen).argmax(-1) == _ask(session, judge, unseen).argmax(-1)
+        truth = ask_judge(session, judge, unseen, outputs)
+        same = student(unseen).argmax(-1) == truth.argmax(-1)
     return student, float(same.float().mean())
 
 
@@ -126,12 +129,23 @@ def _samples(
     return points
 
 
-def _ask(session: Session, judge: Judge, points: Tensor) -> Float[Tensor, "n ..."]:
-    """Ask the judge about many points, in log-probabilities."""
-    starts = range(0, len(points), 1000)
-    with torch.no_grad():
-        answers = [
-            log_softmax(judge(points[start : start + 1000]), -1)
-            for start in session.progress(starts, "decoding samples to learn from", len(starts))
-        ]
-    return torch.cat(answers)
+def ask_judge(
+    session: Session, judge: Judge, points: Float[Tensor, "n d"], outputs: tuple[int, ...]
+) -> Float[Tensor, "n ..."]:
+    """Ask the judge about many points, in log-probabilities; devices share the work.
+
+    Args:
+        session: the run.
+        judge: gives logits.
+        points: what it is asked about.
+        outputs: shape of one point's logits.
+    """
+
+    def ask(start: int) -> Tensor:
+        with torch.no_grad():
+            return log_softmax(judge(points[start : start + _ASKED]), -1).flatten(1)
+
+    starts = range(0, len(points), _ASKED)
+    answers = session.ranks.in_turns(starts, ask)
+    answers = session.progress(answers, "asking the classifier", len(starts))
+    return torch.cat(list(answers)).unflatten(1, outputs)

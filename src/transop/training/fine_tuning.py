@@ -134,7 +134,7 @@ class _Tuner:
         self._model, self._settings, self._anchor = model, settings, anchor
         self.learner = DictionaryLearner(session, model.operators, PHASE, settings)
         self.optimiser = torch.optim.Adam(model.autoencoder.parameters())
-        self._through, self._wrapped_optimiser = session.fabric.setup(
+        self._through, self._wrapped_optimiser = session.set_up(
             _Through(model.autoencoder), self.optimiser
         )
         self.watched: Tensor = torch.zeros(1, model.latent_dimension)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
@@ -14,17 +13,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from torch.multiprocessing.spawn import ProcessRaisedException
 
 from transop.artifacts import RunFolder, describe_environment, write_atomically, write_json
 from transop.baselines import BASELINES, Baseline
 from transop.config import Settings, load_settings
 from transop.data import ImageDataset, load_dataset, require_trainable
-from transop.errors import ArtifactError, SettingsError, UserError
+from transop.errors import ArtifactError, DataError, SettingsError
 from transop.model import ManifoldAutoencoder
-from transop.networks import build_autoencoder
+from transop.networks import build_autoencoder, prefer_channels_last
 from transop.operators import TransportOperators
 from transop.progress import Progress, silent
+from transop.sharing import is_first_process
 from transop.training.autoencoder import obtain_autoencoder
 from transop.training.baselines import BASELINE_PHASES, first_or_saved_baseline
 from transop.training.classifier import train_classifier
@@ -35,7 +34,8 @@ from transop.training.latents import encode_split
 from transop.training.measures import measure_reconstruction
 from transop.training.operators import train_operators
 from transop.training.pairing import make_pairs
-from transop.training.session import Session, make_fabric
+from transop.training.processes import run_on_several
+from transop.training.session import Session, count_processes, make_fabric
 
 logger = logging.getLogger(__name__)
 
@@ -106,35 +106,15 @@ def train(
     """
     progress = progress or silent
     fabric = make_fabric(settings.runtime)
-    if settings.runtime.devices == 1:
-        with folder.locked():
+    # torchrun starts this function once per device, but only one of them writes.
+    with folder.locked() if is_first_process() else nullcontext():
+        if is_first_process():
             _prepare(settings, folder, resume)
+        if count_processes(settings.runtime) == 1:
             return _work(fabric, settings, folder, dataset, progress)
-    first = int(os.environ.get("RANK", 0)) == 0  # torchrun starts this function once per device
-    with folder.locked() if first else nullcontext():
-        if first:
-            _prepare(settings, folder, resume)
-        _work_on_several(fabric, settings, folder, dataset)
+        work = partial(_work, settings=settings, folder=folder, dataset=dataset, progress=silent)
+        run_on_several(fabric, work)
         return _saved_model(settings, folder)
-
-
-def _work_on_several(
-    fabric: Any, settings: Settings, folder: RunFolder, dataset: ImageDataset | None
-) -> None:
-    """Run one process per device; a user's mistake in one of them is raised here."""
-    try:
-        fabric.launch(partial(_work_silently, settings=settings, folder=folder, dataset=dataset))
-    except ProcessRaisedException as error:
-        kind, _, message = str(error).strip().splitlines()[-1].partition(": ")
-        if kind.startswith("transop."):
-            raise UserError(message) from None
-        raise
-
-
-def _work_silently(
-    fabric: Any, *, settings: Settings, folder: RunFolder, dataset: ImageDataset | None
-) -> None:
-    _work(fabric, settings, folder, dataset, silent)
 
 
 def _work(
@@ -173,21 +153,37 @@ def _run_phases(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder 
     for name, phase in phases.items():
         if name in model.phases:
             logger.info("%s: already done", name)
+            if session.fabric.is_global_zero:
+                session.folder.drop_checkpoints(name)
             continue
         start = time.monotonic()
         numbers = phase(session, model, dataset)
         model.phases = (*model.phases, name)
         model.eval()
         if session.fabric.is_global_zero:
-            model.save_pretrained(session.folder.path)
-            seconds = round(time.monotonic() - start, 2)
-            session.write(name, -1, event="finished", seconds=seconds, **numbers)
-            facts = {key: value for key, value in numbers.items() if not isinstance(value, list)}
-            session.folder.mark_finished(name, seconds=seconds, **facts)
-            session.folder.drop_checkpoints(name)
+            _conclude(session, model, name, time.monotonic() - start, numbers)
     for (phase_name, _), finding in session.findings.items():
         logger.warning("noticed during %s: %s", phase_name, finding)
     return model
+
+
+def _conclude(
+    session: Session,
+    model: ManifoldAutoencoder | Baseline,
+    phase: str,
+    seconds: float,
+    numbers: dict[str, Any],
+) -> None:
+    """Store what a phase has led to.
+
+    The model comes after what is said about it: only with the model is the phase done, so a power
+    cut in between repeats the end of the phase and loses no number.
+    """
+    facts = {key: value for key, value in numbers.items() if not isinstance(value, list)}
+    session.write(phase, -1, event="finished", seconds=round(seconds, 2), **numbers)
+    session.folder.mark_finished(phase, seconds=round(seconds, 2), **facts)
+    model.save_pretrained(session.folder.path)
+    session.folder.drop_checkpoints(phase)
 
 
 def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]:
@@ -205,9 +201,22 @@ def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]
             dataset.meta.name,
         )
         del wanted["classifier"]
+    elif "classifier" in wanted and _has_one_class(dataset):
+        logger.warning(
+            "data set '%s' has one class only, which every move keeps: leaving out the classifier "
+            "and the coefficient encoder (give labels that differ to have them)",
+            dataset.meta.name,
+        )
+        del wanted["classifier"]
     if "classifier" not in wanted:
         wanted.pop("coefficient_encoder", None)
     return {name: PHASES[name] for name in PHASES if name in wanted}
+
+
+def _has_one_class(dataset: ImageDataset) -> bool:
+    assert dataset.labels is not None
+    training = dataset.labels[dataset.splits["train"]]
+    return bool((training == training[0]).all())
 
 
 def _autoencoder_phase(
@@ -221,7 +230,9 @@ def _operator_phase(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
     pairs = make_pairs(session, model.autoencoder, dataset)
-    latents = encode_split(model.autoencoder, dataset, progress=session.progress)
+    latents = encode_split(
+        model.autoencoder, dataset, ranks=session.ranks, progress=session.progress
+    )
     numbers = train_operators(session, model, latents, pairs)
     if dataset.labels is not None:
         numbers["label_agreement"] = pairs.label_agreement(dataset.labels)
@@ -273,6 +284,7 @@ def _first_or_saved_model(session: Session, dataset: ImageDataset) -> ManifoldAu
         prior_scale=settings.coefficient_encoder.prior_scale,
         class_names=dataset.meta.class_names,
     )
+    prefer_channels_last(model)
     return model.to(session.device)
 
 
@@ -305,7 +317,19 @@ def load_run_data(
         fewer = {**images.splits, "train": np.sort(images.splits["train"])[: wanted.limit]}
         images = replace(images, splits=fewer)
     require_trainable(images)
+    _require_enough_data(settings.autoencoder.latent_dimension, images)
     return images
+
+
+def _require_enough_data(latent_dimension: int, images: ImageDataset) -> None:
+    """Refuse more latent dimensions than there are pixels, or than images to fill them."""
+    n_values, n_images = int(np.prod(images.image_shape)), len(images.splits["train"])
+    if latent_dimension > min(n_values, n_images):
+        scarce = f"{n_images} training images" if n_images < n_values else f"{n_values} pixels"
+        raise DataError(
+            f"autoencoder.latent_dimension = {latent_dimension} is larger than the data "
+            f"({scarce}): such latents compress nothing; use at most {min(n_values, n_images)}"
+        )
 
 
 def _prepare(settings: Settings, folder: RunFolder, resume: bool) -> None:

@@ -8,7 +8,9 @@ from torch import Tensor
 
 from transop.data import ImageDataset
 from transop.networks import Autoencoder
+from transop.pairs.features import collect_rows
 from transop.progress import Progress, silent
+from transop.sharing import ALONE, Ranks
 
 _CHUNK = 500
 _COVERED = 0.995  # share of latent entries that the automatic scale brings into [-1, 1]
@@ -20,20 +22,32 @@ def encode_split(
     dataset: ImageDataset,
     split: str = "train",
     *,
+    ranks: Ranks = ALONE,
     progress: Progress = silent,
 ) -> Float[Tensor, "n d"]:
-    """Encode the images of a split, in raw latent units, in the order of the split."""
+    """Encode the images of a split, in raw latent units, in the order of the split.
+
+    Args:
+        network: encodes, in evaluation mode.
+        dataset: the images.
+        split: which of them.
+        ranks: the processes that share the work; all of them get all latents.
+        progress: announces the chunks.
+    """
     rows = dataset.splits[split]
     device = next(network.parameters()).device
     was_training = network.training
     network.eval()
-    pieces = []
-    starts = range(0, len(rows), _CHUNK)
-    for start in progress(starts, f"encoding {split} images", len(starts)):
+
+    def encode(start: int) -> Tensor:
         images = dataset.batch(rows[start : start + _CHUNK], device=device)
-        pieces.append(network.encode(images.contiguous(memory_format=torch.channels_last)))
+        return network.encode(images.contiguous(memory_format=torch.channels_last)).float()
+
+    starts = range(0, len(rows), _CHUNK)
+    chunks = progress(ranks.in_turns(starts, encode), f"encoding {split} images", len(starts))
+    latents = collect_rows(chunks, len(rows))
     network.train(was_training)
-    return torch.cat(pieces).float()
+    return latents
 
 
 def find_latent_scale(latents: Float[Tensor, "n d"]) -> float:
@@ -41,6 +55,6 @@ def find_latent_scale(latents: Float[Tensor, "n d"]) -> float:
 
     Differs from the paper, which looks at the latents and picks a round number by hand.
     """
-    entries = latents.abs().flatten().sort().values
-    scale = float(entries[int(_COVERED * (len(entries) - 1))])
+    entries = latents.abs().flatten()
+    scale = float(entries.kthvalue(int(_COVERED * (len(entries) - 1)) + 1).values)
     return scale if scale > 0 else 1.0

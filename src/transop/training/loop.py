@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+from lightning_fabric import is_wrapped
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from transop.errors import UserError
+from transop.errors import SettingsError, UserError
 from transop.training.session import Session
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class Loop:
     Attributes:
         step: the step at hand, counted from zero.
         n_steps: the length of the phase.
+        share: the weight of this device's mean in that of the batch; 1 unless rows are left over.
         step_factor: 1, halved by each rollback; phases multiply learning rates with it.
         memory: plain values a phase wants to keep; part of every checkpoint.
     """
@@ -67,13 +69,18 @@ class Loop:
             optimisers: whose moments must survive.
             generators: further sources of randomness.
             steps_per_epoch: to say which epoch it is.
-            items_per_step: how many items a step works on, for the rate shown.
+            items_per_step: how many items a step works on, on all devices together.
             items: what they are called.
             report_every: steps between two lines of metrics; if not given 50, or fewer in a
                 phase so short that it would have less than forty.
             snapshot_every: steps between two states a rollback may return to.
             explain: gives the advice shown when three rollbacks did not help.
         """
+        if items_per_step < session.ranks.n_ranks:
+            raise SettingsError(
+                f"{phase}: {items_per_step} {items} per step cannot be shared among "
+                f"{session.ranks.n_ranks} devices; use fewer devices or a larger batch_size"
+            )
         self._session, self.phase, self.n_steps = session, phase, n_steps
         self.steps_per_epoch = steps_per_epoch
         self._modules, self._optimisers = dict(modules), dict(optimisers)
@@ -82,10 +89,12 @@ class Loop:
         self._report_every = report_every or min(50, max(1, n_steps // 40))
         self._snapshot_every = snapshot_every
         self._explain = explain
+        self.share = session.ranks.own_share(items_per_step)
         self.step, self.step_factor = 0, 1.0
         self.memory: dict[str, Any] = {}
         self._halvings = 0
         self._sums: dict[str, tuple[float, int]] = {}
+        self._noted: dict[str, float] = {}
         self._steps_since_report = 0
         self._failed = self._ended = False
         self._good: dict[str, Any] = {}
@@ -125,17 +134,29 @@ class Loop:
             value: the loss.
             rate: the learning rate, before what rollbacks take off it.
         """
-        optimiser.zero_grad()
-        self._session.fabric.backward(value)
+        self.differentiate(optimiser, value)
         for group in optimiser.param_groups:
             group["lr"] = rate * self.step_factor
         optimiser.step()
 
+    def differentiate(self, optimiser: Any, value: Tensor) -> None:
+        """Compute the gradient of a loss over the whole batch, wherever its rows are.
+
+        Args:
+            optimiser: whose parameters get it; where Fabric did not set it up, gradients are
+                averaged over devices here.
+            value: the mean loss of this device's rows.
+        """
+        optimiser.zero_grad()
+        self._session.fabric.backward(value * self.share)
+        if not is_wrapped(optimiser):
+            for group in optimiser.param_groups:
+                for parameter in group["params"]:
+                    self._session.average(parameter.grad)
+
     def record(self, **values: float) -> None:
-        """Add a step's numbers to the averages of the next report."""
-        for name, value in values.items():
-            total, count = self._sums.get(name, (0.0, 0))
-            self._sums[name] = (total + float(value), count + 1)
+        """Add a step's numbers, means over this device's rows, to the next report."""
+        self._noted.update({name: float(value) for name, value in values.items()})
 
     def end(self) -> None:
         """Finish the phase after this step."""
@@ -149,23 +170,39 @@ class Loop:
         self._last_save = time.monotonic()
 
     def _finish_step(self) -> None:
+        must_stop = self._agree_on_step()
         self.step += 1
         self._steps_since_report += 1
         if self.step % self._report_every == 0 or self.step == self.n_steps or self._ended:
             self._report()
         if self.step % self._snapshot_every == 0:
             state = _copied(self._state())
-            if not _finite(state["modules"]):
+            if self._session.any_device(not _finite(state["modules"])):
                 self._failed = True
                 self._roll_back()
                 return
             self._good = state
-        if self._session.must_stop():
+        if must_stop:
             self.save()
             raise KeyboardInterrupt
         waited = time.monotonic() - self._last_save
         if waited >= self._session.settings.runtime.checkpoint_seconds:
             self.save()
+
+    def _agree_on_step(self) -> bool:
+        """Average a step's numbers over devices; say whether any of them was asked to stop."""
+        names, noted = list(self._noted), list(self._noted.values())
+        wants = float(self._session.stop_requested)
+        if self._session.fabric.world_size > 1:
+            own = torch.tensor(
+                [wants, *(value * self.share for value in noted)], dtype=torch.double
+            )
+            wants, *noted = self._session.average(own.to(self._session.device)).tolist()
+        for name, value in zip(names, noted, strict=True):
+            total, count = self._sums.get(name, (0.0, 0))
+            self._sums[name] = (total + value, count + 1)
+        self._noted = {}
+        return wants > 0
 
     def _report(self) -> None:
         means = {name: total / count for name, (total, count) in self._sums.items()}
@@ -180,7 +217,7 @@ class Loop:
 
     def _roll_back(self) -> None:
         """Return to the last good state with half the step size, at most three times."""
-        self._failed = False
+        self._failed, self._noted = False, {}
         halvings, factor, failed_at = self._halvings + 1, self.step_factor / 2, self.step
         advice = self._explain() if self._explain else "a lower learning rate may help"
         if halvings > _MOST_HALVINGS:
@@ -229,10 +266,13 @@ class Loop:
     def _restore(self) -> None:
         """Go to the newest checkpoint, if there is one."""
         found, complaints = self._session.folder.load_checkpoint(self.phase)
+        # No device may write a newer checkpoint while another still looks for the newest.
+        self._session.fabric.barrier()
         for complaint in complaints:
             logger.warning(complaint)
         if found is None:
             self._good = _copied(self._state())
+            self._session.rewind(self.phase, -1)
             return
         self._load(found["now"])
         self._good = found["good"]

@@ -9,6 +9,7 @@ from transop.data import ImageDataset
 from transop.networks import Autoencoder
 from transop.pairs import PairSource, build_pairs
 from transop.progress import Progress, silent
+from transop.sharing import ALONE, Ranks
 from transop.training.latents import encode_split
 from transop.training.session import Session
 
@@ -16,7 +17,12 @@ from transop.training.session import Session
 def make_pairs(session: Session, network: Autoencoder, dataset: ImageDataset) -> PairSource:
     """Build the pairs of a run."""
     return pairs_by_settings(
-        session.settings.pairs, network, dataset, device=session.device, progress=session.progress
+        session.settings.pairs,
+        network,
+        dataset,
+        device=session.device,
+        ranks=session.ranks,
+        progress=session.progress,
     )
 
 
@@ -26,6 +32,7 @@ def pairs_by_settings(
     dataset: ImageDataset,
     *,
     device: torch.device | str = "cpu",
+    ranks: Ranks = ALONE,
     progress: Progress = silent,
 ) -> PairSource:
     """Build pairs of training images.
@@ -35,11 +42,12 @@ def pairs_by_settings(
         network: is asked for latents where the strategy needs them.
         dataset: the images.
         device: where features and distances are computed.
+        ranks: the processes that share the work.
         progress: announces long work.
     """
     latents = None
     if settings.strategy == "latent":
-        latents = encode_split(network, dataset, progress=progress).cpu()
+        latents = encode_split(network, dataset, ranks=ranks, progress=progress).cpu()
     perceptual = settings.strategy.startswith("perceptual")
     return build_pairs(
         dataset,
@@ -50,5 +58,6 @@ def pairs_by_settings(
         latents=latents,
         given=settings.given if settings.strategy == "given" else None,
         device=device,
+        ranks=ranks,
         progress=progress,
     )

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from transop.artifacts import RunFolder
 from transop.config import RuntimeSettings, Settings
 from transop.errors import SettingsError
 from transop.progress import Progress, silent
+from transop.sharing import Ranks, is_launched
+from transop.training.shared_norm import share_batch_norm
 
 logger = logging.getLogger(__name__)
 
@@ -66,16 +72,32 @@ class Session:
             torch.manual_seed(self.seed(*names))
             yield
 
+    @property
+    def ranks(self) -> Ranks:
+        """This process among those of the run."""
+        return Ranks(self.fabric.global_rank, self.fabric.world_size, self.device)
+
     def any_device(self, statement: bool) -> bool:
         """Say whether a statement is true on any device, so that all of them act alike."""
-        if self.fabric.world_size == 1:
-            return statement
-        flag = torch.tensor(float(statement), device=self.device)
-        return bool(self.fabric.all_reduce(flag, reduce_op="sum") > 0)
+        return not self.ranks.all(not statement)
 
-    def must_stop(self) -> bool:
-        """Say whether the user asked to stop."""
-        return self.any_device(self.stop_requested)
+    def average(self, values: Tensor) -> Tensor:
+        """Average a tensor over devices, in place where there are several."""
+        if self.fabric.world_size > 1:
+            torch.distributed.all_reduce(values)
+            values /= self.fabric.world_size
+        return values
+
+    def set_up(self, module: nn.Module, optimiser: Optimizer) -> tuple[Any, Any]:
+        """Wrap a module and its optimiser for the devices of the run.
+
+        With several devices, gradients are averaged over them and batch normalisation sees the
+        whole batch.
+        """
+        if self.fabric.world_size > 1:
+            share_batch_norm(module)
+        wrapped: tuple[Any, Any] = self.fabric.setup(module, optimiser)
+        return wrapped
 
     def write(self, phase: str, step: int, **values: Any) -> None:
         """Add a line to the metrics and, for numbers, a point to TensorBoard."""
@@ -107,10 +129,18 @@ class Session:
                 self.findings[record["phase"], record["sign"]] = record["finding"]
 
     def rewind(self, phase: str, step: int) -> None:
-        """Forget what a phase wrote after a step that is about to be computed again."""
-        if self.fabric.is_global_zero:
+        """Forget what a phase wrote after a step that is about to be computed again.
+
+        Args:
+            phase: the phase.
+            step: the last one that counts; -1 if none does.
+        """
+        if self.fabric.is_global_zero and self.folder.metrics_file.exists():
             self.folder.rewind_metrics(phase, step)
-            self._tensorboard(phase, purge_step=step)
+            self.findings = {key: f for key, f in self.findings.items() if key[0] != phase}
+            self.recall_findings()
+            if self._tensorboard_folder(phase).exists():
+                self._tensorboard(phase, purge_step=max(0, step))
 
     def close(self) -> None:
         """Flush what TensorBoard has not written yet."""
@@ -122,9 +152,12 @@ class Session:
         if phase not in self._writers:
             from torch.utils.tensorboard import SummaryWriter
 
-            folder = str(self.folder.path / "tensorboard" / phase)
+            folder = str(self._tensorboard_folder(phase))
             self._writers[phase] = SummaryWriter(folder, purge_step=purge_step)
         return self._writers[phase]
+
+    def _tensorboard_folder(self, phase: str) -> Path:
+        return self.folder.path / "tensorboard" / phase
 
     @contextmanager
     def catching_interrupts(self) -> Iterator[None]:
@@ -164,17 +197,38 @@ def make_fabric(runtime: RuntimeSettings) -> Any:
         raise SettingsError(
             f"runtime.device = '{runtime.device}', but torch sees no such device here; use cpu"
         )
-    if accelerator == "cuda" and runtime.devices > torch.cuda.device_count():
+    n_here, n_nodes = _processes(runtime)
+    if accelerator == "cuda" and n_here > torch.cuda.device_count():
         raise SettingsError(
-            f"runtime.devices = {runtime.devices}, but torch sees {torch.cuda.device_count()} here"
+            f"runtime.devices = {n_here}, but torch sees {torch.cuda.device_count()} here"
         )
-    several = "ddp" if torch.distributed.is_torchelastic_launched() else "ddp_spawn"
+    several = "ddp" if is_launched() else "ddp_spawn"
     return Fabric(
         accelerator=accelerator,
-        devices=[int(index)] if index.isdigit() and accelerator == "cuda" else runtime.devices,
-        strategy=several if runtime.devices > 1 else "auto",
+        devices=[int(index)] if index.isdigit() and accelerator == "cuda" else n_here,
+        num_nodes=n_nodes,
+        strategy=several if n_here * n_nodes > 1 else "auto",
         precision=runtime.precision,
     )
+
+
+def count_processes(runtime: RuntimeSettings) -> int:
+    """Say how many processes the run will have, on all machines together."""
+    n_here, n_nodes = _processes(runtime)
+    return n_here * n_nodes
+
+
+def _processes(runtime: RuntimeSettings) -> tuple[int, int]:
+    """Give processes per machine, and machines: as torchrun says if it started us, else as set."""
+    if not is_launched():
+        return runtime.devices, 1
+    n_here, n_all = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
+    if runtime.devices not in (1, n_here):
+        raise SettingsError(
+            f"runtime.devices = {runtime.devices}, but torchrun started {n_here} processes here; "
+            "leave --devices out"
+        )
+    return n_here, n_all // n_here
 
 
 def _best_accelerator() -> str:
