@@ -90,6 +90,8 @@ def _refuse_dangers(path: Path, infos: Sequence[zipfile.ZipInfo]) -> None:
 
 
 def _is_image(info: zipfile.ZipInfo) -> bool:
+    if not info.filename:  # a damaged directory: zipfile itself stumbles over it
+        return False
     path = PurePosixPath(info.filename)
     hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
     return not info.is_dir() and not hidden and path.suffix.lower() in EXTENSIONS

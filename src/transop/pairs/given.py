@@ -13,6 +13,7 @@ from jaxtyping import Float, Int64, Shaped
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from transop.data.numpy_files import read_arrays
 from transop.errors import DataError
 from transop.pairs.neighbours import MISSING, group_members
 from transop.pairs.source import ListedPartners
@@ -150,10 +151,13 @@ def _read_file(path: Path) -> Mapping[str, Any] | np.ndarray:
     try:
         if path.suffix == ".csv":
             return _read_csv(path)
-        if path.suffix in (".npz", ".npy"):
-            loaded = np.load(path, allow_pickle=False)  # a pickle could run code
-            return dict(loaded) if path.suffix == ".npz" else np.asarray(loaded)
-    except (OSError, ValueError, EOFError, KeyError) as error:
+        if path.suffix == ".npz":
+            return read_arrays(path)
+        if path.suffix == ".npy":
+            return np.asarray(np.load(path, allow_pickle=False))  # a pickle could run code
+    except DataError as error:
+        raise DataError(f"given='{path}' cannot be read: {error}") from None
+    except Exception as error:  # damaged bytes make numpy and csv raise almost anything
         raise DataError(f"given='{path}' cannot be read: {error}") from error
     raise DataError(f"given='{path}' has an unknown ending; pass a .npz, .npy or .csv file")
 
