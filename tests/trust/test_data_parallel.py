@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from transop.artifacts import RunFolder
 from transop.config import PHASES, load_settings
 from transop.errors import SettingsError
+from transop.sharing import Ranks
 from transop.training import train
+from transop.training.loop import Loop
 from transop.training.session import make_fabric
 
 SETTINGS = [
@@ -85,10 +88,11 @@ def test_two_processes_follow_the_loss_curve_of_one(tmp_path, bars, monkeypatch)
         assert two[key] == pytest.approx(value, rel=1e-4, abs=1e-6), key
 
 
-def test_a_batch_smaller_than_the_devices_is_refused(tmp_path, bars):
-    settings = settings_for(bars, "runtime.devices=3", "autoencoder.batch_size=2")
+def test_a_batch_smaller_than_the_devices_is_refused():
+    one_of_three = SimpleNamespace(ranks=Ranks(1, 3))
+    state = {"modules": {}, "optimisers": {}}
     with pytest.raises(SettingsError, match=r"2 images per step cannot be shared among 3 devices"):
-        train(settings, RunFolder(tmp_path / "run"))
+        Loop(one_of_three, "autoencoder", 5, **state, steps_per_epoch=5, items_per_step=2)
 
 
 def test_torchrun_decides_how_many_processes_there_are(monkeypatch, bars):

@@ -189,15 +189,24 @@ AutoencoderBuilder = Callable[[AutoencoderShape], Autoencoder]
 
 
 def _down(inputs: int, outputs: int, kernel: int, stride: int, padding: int) -> list[nn.Module]:
-    convolution = nn.Conv2d(inputs, outputs, kernel, stride, padding)
-    return [convolution, nn.BatchNorm2d(outputs), nn.ReLU()]
+    return _normalised(nn.Conv2d(inputs, outputs, kernel, stride, padding))
 
 
 def _up(
     inputs: int, outputs: int, kernel: int, stride: int, padding: int, extra: int = 0
 ) -> list[nn.Module]:
-    convolution = nn.ConvTranspose2d(inputs, outputs, kernel, stride, padding, extra)
-    return [convolution, nn.BatchNorm2d(outputs), nn.ReLU()]
+    return _normalised(nn.ConvTranspose2d(inputs, outputs, kernel, stride, padding, extra))
+
+
+def _normalised(convolution: nn.Conv2d | nn.ConvTranspose2d) -> list[nn.Module]:
+    """Follow a convolution by batch normalisation, and keep its bias as it is.
+
+    Normalisation takes any bias away again, so the bias has no gradient but rounding errors,
+    and Adam would follow those: no two machines would give the same running means.
+    """
+    assert convolution.bias is not None
+    convolution.bias.requires_grad_(False)
+    return [convolution, nn.BatchNorm2d(convolution.out_channels), nn.ReLU()]
 
 
 def _wrong_size(shape: AutoencoderShape, valid: str) -> UserError:

@@ -152,7 +152,8 @@ class Loop:
         if not is_wrapped(optimiser):
             for group in optimiser.param_groups:
                 for parameter in group["params"]:
-                    self._session.average(parameter.grad)
+                    if parameter.grad is not None:
+                        self._session.average(parameter.grad)
 
     def record(self, **values: float) -> None:
         """Add a step's numbers, means over this device's rows, to the next report."""
