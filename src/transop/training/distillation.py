@@ -148,4 +148,4 @@ def ask_judge(
     starts = range(0, len(points), _ASKED)
     answers = session.ranks.in_turns(starts, ask)
     answers = session.progress(answers, "asking the classifier", len(starts))
-    return torch.cat(list(answers)).unflatten(1, outputs)
+    return torch.cat(list(answers)).reshape(len(points), *outputs)

@@ -214,7 +214,8 @@ def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]
 
 
 def _has_one_class(dataset: ImageDataset) -> bool:
-    assert dataset.labels is not None
+    if dataset.labels is None:
+        return False
     training = dataset.labels[dataset.splits["train"]]
     return bool((training == training[0]).all())
 

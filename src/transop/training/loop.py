@@ -193,7 +193,7 @@ class Loop:
     def _agree_on_step(self) -> bool:
         """Average a step's numbers over devices; say whether any of them was asked to stop."""
         names, noted = list(self._noted), list(self._noted.values())
-        wants = float(self._session.stop_requested)
+        wants = float(self._session.must_stop())
         if self._session.fabric.world_size > 1:
             own = torch.tensor(
                 [wants, *(value * self.share for value in noted)], dtype=torch.double

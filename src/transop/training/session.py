@@ -81,6 +81,10 @@ class Session:
         """Say whether a statement is true on any device, so that all of them act alike."""
         return not self.ranks.all(not statement)
 
+    def must_stop(self) -> bool:
+        """Say whether this process was asked to stop; the loop asks the others."""
+        return self.stop_requested
+
     def average(self, values: Tensor) -> Tensor:
         """Average a tensor over devices, in place where there are several."""
         if self.fabric.world_size > 1:
