@@ -152,6 +152,9 @@ class ClassifierSettings(Section):
     weight_decay: float = Field(1e-4, ge=0)
     attributes: tuple[str, ...] = Field((), description="which to tell; none: the paper's sixteen")
     trunk: Literal["small", "resnet18"] = Field("small", description="of the attribute classifier")
+    reconstructed: float = Field(
+        0.0, ge=0, le=1, description="share of the images shown to it as the autoencoder has them"
+    )
     imagenet_weights: str | None = Field(
         None, description="a file to start the trunk 'resnet18' from, or 'published' to fetch it"
     )

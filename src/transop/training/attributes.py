@@ -13,6 +13,7 @@ from torch import Tensor
 from transop.config import ClassifierSettings
 from transop.data import SIXTEEN_ATTRIBUTES, ImageDataset, cache_folder
 from transop.errors import SettingsError
+from transop.model import ManifoldAutoencoder
 from transop.networks import (
     AttributeNet,
     DynamicLossWeights,
@@ -98,13 +99,19 @@ def _imagenet_weights(settings: ClassifierSettings) -> Path | None:
     return None if settings.imagenet_weights is None else Path(settings.imagenet_weights)
 
 
-def train_attributes(session: Session, network: AttributeNet, dataset: ImageDataset) -> None:
+def train_attributes(
+    session: Session, network: AttributeNet, dataset: ImageDataset, model: ManifoldAutoencoder
+) -> None:
     """Train trunk and heads; after every epoch the attributes' losses are weighted anew.
+
+    Differs from the paper: a share of the images may be shown as reconstructed, so that the
+    classifier knows decoded images too and is not led astray by their blur.
 
     Args:
         session: the run.
         network: its weights change.
         dataset: colour images with attributes.
+        model: reconstructs images, if ``classifier.reconstructed`` asks for it.
     """
     settings, rows = session.settings.classifier, dataset.splits["train"]
     batch_size = min(settings.batch_size, len(rows))
@@ -129,8 +136,11 @@ def train_attributes(session: Session, network: AttributeNet, dataset: ImageData
     network.train()
     for step in loop:
         chosen = order.rows(step)
+        images = load_images(dataset, chosen, session)
+        if n_shown := round(settings.reconstructed * len(images)):
+            images[:n_shown] = model.reconstruct(images[:n_shown])
         with session.seeded(PHASE, "dropout", step):  # so that a resumed run drops the same units
-            logits = wrapped(load_images(dataset, chosen, session)).float()
+            logits = wrapped(images).float()
         truth = torch.from_numpy(attribute_columns(dataset, network.attribute_names, chosen))
         losses = attribute_losses(logits, truth.to(logits.device))
         value = weighting(losses)

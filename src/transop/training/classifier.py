@@ -62,7 +62,7 @@ def train_classifier(
     if settings.weights is not None:
         _load_weights(classifier, settings.weights)
     elif isinstance(classifier, AttributeNet):
-        train_attributes(session, classifier, dataset)
+        train_attributes(session, classifier, dataset, model)
     else:
         _train(session, model, classifier, dataset)
     classifier.eval()

@@ -136,3 +136,16 @@ def test_impossible_wishes_are_refused(spots, make_session, overrides, complaint
 def test_a_set_without_attributes_cannot_train_their_classifier(bars, make_session):
     with pytest.raises(SettingsError, match="'bars' has no attributes"):
         train_classifier(make_session("classifier.network=attributes"), fresh_model(), bars)
+
+
+def test_a_share_of_the_images_is_shown_as_reconstructed(spots, make_session, monkeypatch):
+    model, seen = fresh_model(), []
+
+    def reconstruct(images):
+        seen.append(len(images))
+        return torch.zeros_like(images)
+
+    monkeypatch.setattr(model, "reconstruct", reconstruct)
+    train_classifier(make_session(*SMALL, "classifier.reconstructed=0.3"), model, spots)
+    assert seen == [6] * 18  # of 20 in each of 6 steps, three times over
+    assert model.classifier is not None
