@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from transop.inference._lanes import REGISTER_BYTES, fma, lane_count, load, store
+from transop.inference._lanes import fma, lane_count, load, store
+from transop.inference._rooms import REGISTER_BYTES
 
 _STEPS = 4_000_000
 _CHAINS = 10  # more than two per cycle can be under way only if they do not wait for each other

@@ -1,6 +1,7 @@
 """Coefficient inference: the objective, its solvers, and the result they share."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,14 +10,16 @@ from torch import Tensor
 
 from transop.inference.conjugate_gradient import solve_conjugate_gradient
 from transop.inference.first_order import (
-    solve_proximal,
-    solve_proximal_nesterov,
-    solve_subgradient,
-    solve_subgradient_nesterov,
+    proximal_nesterov_step,
+    proximal_step,
+    solve_by_steps,
+    subgradient_nesterov_step,
+    subgradient_step,
 )
 from transop.inference.gauss_newton import solve_gauss_newton
 from transop.inference.infer import infer
 from transop.inference.objective import SparsityWeight, objective, operator_penalty
+from transop.inference.problem import relative_miss, way_covered
 from transop.inference.result import ConvergenceWarning, InferenceResult
 
 __all__ = [
@@ -27,14 +30,16 @@ __all__ = [
     "infer_coefficients",
     "objective",
     "operator_penalty",
+    "relative_miss",
+    "way_covered",
 ]
 
 SOLVERS: dict[str, Callable[..., InferenceResult]] = {
     "gauss-newton": solve_gauss_newton,
-    "proximal": solve_proximal,
-    "proximal-nesterov": solve_proximal_nesterov,
-    "subgradient": solve_subgradient,
-    "subgradient-nesterov": solve_subgradient_nesterov,
+    "proximal": partial(solve_by_steps, proximal_step),
+    "proximal-nesterov": partial(solve_by_steps, proximal_nesterov_step),
+    "subgradient": partial(solve_by_steps, subgradient_step),
+    "subgradient-nesterov": partial(solve_by_steps, subgradient_nesterov_step),
     "conjugate-gradient": solve_conjugate_gradient,
 }
 

@@ -19,6 +19,7 @@ from transop.inference._lanes import (
     splat,
     spread,
     store,
+    store_four,
 )
 from transop.inference._rooms import (
     DATA,
@@ -115,15 +116,12 @@ def form_generator(ws: Flat, rooms: Rooms, psi: Flat, blocks: Flat) -> None:
 
 
 @embedded
-def _store_four(ws: Flat, to: int, factor: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+def _store_scaled(ws: Flat, to: int, factor: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     """Store four rows times a factor; return the largest size per pair."""
     lanes = lane_count(ws)
     zero = splat(ws, 0.0)
     a, b, c, d = factor * a, factor * b, factor * c, factor * d
-    store(ws, to, a)
-    store(ws, to + lanes, b)
-    store(ws, to + 2 * lanes, c)
-    store(ws, to + 3 * lanes, d)
+    store_four(ws, to, lanes, a, b, c, d)
     low = larger(larger(a, zero - a), larger(b, zero - b))
     return larger(low, larger(larger(c, zero - c), larger(d, zero - d)))
 
@@ -153,8 +151,8 @@ def _multiply(
             y7 = fma(load(ws, at + 7 * lanes), x, y7)
             at += row
         to = target + i * lanes
-        largest = larger(largest, _store_four(ws, to, factor, y0, y1, y2, y3))
-        largest = larger(largest, _store_four(ws, to + 4 * lanes, factor, y4, y5, y6, y7))
+        largest = larger(largest, _store_scaled(ws, to, factor, y0, y1, y2, y3))
+        largest = larger(largest, _store_scaled(ws, to + 4 * lanes, factor, y4, y5, y6, y7))
         i += 8
     if i < padded:
         y0, y1, y2, y3 = zero, zero, zero, zero
@@ -167,7 +165,7 @@ def _multiply(
             y3 = fma(load(ws, at + 3 * lanes), x, y3)
             at += row
         to = target + i * lanes
-        largest = larger(largest, _store_four(ws, to, factor, y0, y1, y2, y3))
+        largest = larger(largest, _store_scaled(ws, to, factor, y0, y1, y2, y3))
     return largest
 
 
@@ -269,14 +267,8 @@ def _add_outer(ws: Flat, rooms: Rooms, forward: int, n_nodes: int, first: bool) 
                 a3, b3 = fma(u, v, a3), fma(w, v, b3)
                 u_at += row
                 v_at += row
-            store(ws, upper, a0)
-            store(ws, upper + lanes, a1)
-            store(ws, upper + 2 * lanes, a2)
-            store(ws, upper + 3 * lanes, a3)
-            store(ws, lower, b0)
-            store(ws, lower + lanes, b1)
-            store(ws, lower + 2 * lanes, b2)
-            store(ws, lower + 3 * lanes, b3)
+            store_four(ws, upper, lanes, a0, a1, a2, a3)
+            store_four(ws, lower, lanes, b0, b1, b2, b3)
 
 
 @compiled
@@ -297,19 +289,38 @@ def _silence_overflowing(ws: Flat, rooms: Rooms) -> float:
 
 
 @compiled
-def differentiate_flow(ws: Flat, rooms: Rooms, rule: Quadrature) -> tuple[int, float]:
-    """Transport every pair's point and integrate the derivative along its path.
+def pull_back(
+    ws: Flat, rooms: Rooms, rule: Quadrature, n_substeps: int, n_nodes: int, source: int
+) -> None:
+    """Integrate (pulled-back vector) x (moved point) along the path, times the substeps.
 
-    [TRANSPORT]  z1_hat = expm(A) z0, and with r = z1 - z1_hat the matrix
-    O = int_0^1 (expm((1-s) A)^T r) (expm(s A) z0)^T ds, for which
-    <Psi_m, O> = r . d z1_hat / d c_m for every operator at once.
+    With u in ``source`` the room ``outer`` becomes n O, O = int_0^1 (expm((1-s) A)^T u)
+    (expm(s A) z0)^T ds, for which <Psi_m, O> = u . d z1_hat / d c_m for every operator at once.
+    """
+    row = rooms.padded * lane_count(ws)
+    scale = 1.0 / n_substeps
+    powers = 0 if n_nodes == rule.few else 2 * (rule.few + 1) * MAX_TERMS
+    weighted = powers + (n_nodes + 1) * MAX_TERMS
+    for substep in range(n_substeps - 1, -1, -1):
+        n_terms = _expand(ws, rooms, rooms.generator, source, scale, rule.precision)
+        _blend(ws, rooms, rule.table, weighted, n_nodes + 1, n_terms, rooms.backward)
+        last = substep == n_substeps - 1
+        forward = rooms.forward + substep * (n_nodes + 1) * row
+        _add_outer(ws, rooms, forward, n_nodes, last)
+        source = rooms.backward + n_nodes * row
 
-    Fills the rooms ``residual`` and ``outer``; gives an infinite norm to generators too large
+
+@compiled
+def move_points(ws: Flat, rooms: Rooms, rule: Quadrature) -> tuple[int, int]:
+    """Transport every pair's point, keeping it at every node of its path.
+
+    [TRANSPORT]  z1_hat = expm(A) z0
+
+    Fills the rooms ``forward`` and ``residual``; gives an infinite norm to generators too large
     to exponentiate, which count as zero.
 
     Returns:
-        Where the moved point at the middle of the path starts, and the factor that
-        ``outer`` still lacks (one over the number of substeps).
+        The number of substeps, and of quadrature nodes in each.
     """
     lanes = lane_count(ws)
     row = rooms.padded * lanes
@@ -321,9 +332,7 @@ def differentiate_flow(ws: Flat, rooms: Rooms, rule: Quadrature) -> tuple[int, f
     small = norm * scale <= rule.norm_for_few
     n_nodes = rule.few if small else rule.many
     powers = 0 if small else 2 * (rule.few + 1) * MAX_TERMS
-    weighted = powers + (n_nodes + 1) * MAX_TERMS
     block = (n_nodes + 1) * row  # the nodes of one substep and its endpoint
-
     source = rooms.z0
     for to in range(rooms.forward, rooms.forward + n_substeps * block, block):
         n_terms = _expand(ws, rooms, rooms.mirror, source, scale, rule.precision)
@@ -331,15 +340,7 @@ def differentiate_flow(ws: Flat, rooms: Rooms, rule: Quadrature) -> tuple[int, f
         source = to + n_nodes * row
     for i in range(0, row, lanes):
         store(ws, rooms.residual + i, load(ws, rooms.z1 + i) - load(ws, source + i))
-
-    source = rooms.residual
-    for substep in range(n_substeps - 1, -1, -1):
-        n_terms = _expand(ws, rooms, rooms.generator, source, scale, rule.precision)
-        _blend(ws, rooms, rule.table, weighted, n_nodes + 1, n_terms, rooms.backward)
-        last = substep == n_substeps - 1
-        _add_outer(ws, rooms, rooms.forward + substep * block, n_nodes, last)
-        source = rooms.backward + n_nodes * row
-    return rooms.forward + n_substeps // 2 * block + n_nodes // 2 * row, scale
+    return n_substeps, n_nodes
 
 
 @compiled

@@ -3,26 +3,34 @@
 import numpy as np
 
 from transop.inference._flow_lanes import (
-    differentiate_flow,
     form_generator,
     measure_objective,
+    move_points,
+    pull_back,
 )
 from transop.inference._lanes import compiled, lane_count, load, spliced, store
-from transop.inference._lasso_lanes import descend_coordinates
+from transop.inference._lasso_lanes import minimise_model
 from transop.inference._model_lanes import (
+    correct_columns,
     fill_columns,
     form_gram,
     list_candidates,
-    project_gradient,
+    project,
 )
 from transop.inference._rooms import (
+    ANSWER_CONVERGED,
+    ANSWER_ITERATIONS,
+    ANSWER_OBJECTIVE,
+    ANSWER_RESIDUAL,
     DAMPING,
     DATA,
     HEAVIEST,
+    LABOURING,
     NORM,
     OPERATORS_AT_ONCE,
     PENALTY,
     PREDICTED,
+    STATE_ROWS,
     Flat,
     Quadrature,
     Rooms,
@@ -31,6 +39,8 @@ from transop.inference._rooms import (
 INITIAL_DAMPING = 1e-3
 LEAST_DAMPING, MOST_DAMPING = 1e-6, 1e6
 MAX_RETREATS = 12  # after 4^-12 of a descent step only rounding error is left
+UNSEEN = 10.0  # noise levels: a hoped-for decrease below that may not show
+LONG_LABOUR = 30  # evaluations after which a pair is given the exact Jacobian
 NOBODY = -1.0
 
 # Rows of the lanes' state, always in double precision.
@@ -46,12 +56,8 @@ NOBODY = -1.0
     RETREATS,  # consecutive rejected trials
     ACCEPTED,
     RESTARTED,
-) = range(11)
-STATE_ROWS = 11
-
-# Columns of the answers, after the coefficients.
-ANSWER_OBJECTIVE, ANSWER_RESIDUAL, ANSWER_CONVERGED, ANSWER_ITERATIONS = range(4)
-ANSWER_COLUMNS = 4
+    HOPED,  # decrease predicted for the trial before any retreat, undamped
+) = range(STATE_ROWS)
 
 
 @compiled
@@ -84,6 +90,7 @@ def _clear_lane(ws: Flat, rooms: Rooms, lane: int) -> None:
         ws[rooms.coefficients + m * lanes + lane] = 0.0
         ws[rooms.trial + m * lanes + lane] = 0.0
     ws[rooms.scratch + DAMPING * lanes + lane] = INITIAL_DAMPING
+    ws[rooms.scratch + LABOURING * lanes + lane] = 0.0
 
 
 @compiled
@@ -119,6 +126,7 @@ def _enter(
     state[ITERATIONS, lane] = 0.0
     state[RETREATS, lane] = 0.0
     state[RESTARTED, lane] = 0.0 if started else 1.0
+    state[HOPED, lane] = np.inf
 
 
 @compiled
@@ -197,6 +205,7 @@ def _judge(ws: Flat, rooms: Rooms, state: Flat) -> None:
         if state[PAIR, lane] == NOBODY:
             continue
         state[ITERATIONS, lane] += 1.0
+        ws[scratch + LABOURING * lanes + lane] = state[ITERATIONS, lane] > LONG_LABOUR
         data = float(ws[scratch + DATA * lanes + lane])
         value = data + float(ws[scratch + PENALTY * lanes + lane])
         old = state[OBJECTIVE, lane]
@@ -234,15 +243,19 @@ def _retreat(ws: Flat, rooms: Rooms, state: Flat, lane: int) -> None:
 
 
 @compiled
-def _is_settled(
-    ws: Flat, rooms: Rooms, state: Flat, lane: int, tolerance: float, unit: float
-) -> bool:
-    """Tell whether the model promises no decrease above the tolerance or the rounding error."""
-    lanes = lane_count(ws)
+def _is_settled(state: Flat, lane: int, tolerance: float, rounding: float) -> bool:
+    """Tell whether the model promises no decrease above the tolerance or the rounding error.
+
+    Every entry of the miss is off by some rounding units of the point's length, which is one.
+    """
     value = state[OBJECTIVE, lane]
-    noise = 8.0 * unit * (np.sqrt(2.0 * state[DATA_TERM, lane]) + value)
-    promise = state[PROMISED, lane] * (1.0 + ws[rooms.scratch + DAMPING * lanes + lane])
-    return bool(promise <= max(tolerance * value, noise))
+    if value == np.inf:  # not one trial has been usable yet
+        return False
+    blur = 8.0 * rounding
+    noise = blur * (np.sqrt(2.0 * state[DATA_TERM, lane]) + value + blur)
+    if state[ACCEPTED, lane] == 0.0:  # the decrease hoped for did not show
+        noise *= UNSEEN
+    return bool(state[HOPED, lane] <= max(tolerance * value, noise))
 
 
 @compiled
@@ -256,6 +269,7 @@ def _restart_from_zero(ws: Flat, rooms: Rooms, state: Flat, lane: int) -> None:
     state[ITERATIONS, lane] = 0.0
     state[RETREATS, lane] = 0.0
     state[RESTARTED, lane] = 1.0
+    state[HOPED, lane] = np.inf
 
 
 @spliced
@@ -271,20 +285,28 @@ def _step(
     """Evaluate every trial, then propose the next one by the small l1 problem."""
     lanes = lane_count(ws)
     form_generator(ws, rooms, psi, listed)
-    moved, share = differentiate_flow(ws, rooms, rule)
+    n_substeps, n_nodes = move_points(ws, rooms, rule)
+    pull_back(ws, rooms, rule, n_substeps, n_nodes, rooms.residual)
     measure_objective(ws, rooms)
     _judge(ws, rooms, state)
-    project_gradient(ws, rooms, psi, share)
+    project(ws, rooms, psi, -1.0 / n_substeps, rooms.gradient)
     n = list_candidates(ws, rooms, listed)
+    middle = n_substeps // 2 * (n_nodes + 1) + n_nodes // 2
+    moved = rooms.forward + middle * rooms.padded * lanes
     fill_columns(ws, rooms, columns, listed, n, moved)
+    correct_columns(ws, rooms, rule, psi, listed, n, n_substeps, n_nodes)
     form_gram(ws, rooms, n, rule.rounding * 1e-3)
     for m in range(rooms.n_operators):
         store(ws, rooms.rejected + m * lanes, load(ws, rooms.trial + m * lanes))
-    descend_coordinates(ws, rooms, listed, n)
+    minimise_model(ws, rooms, listed, n, rule.rounding)
     for lane in range(lanes):
         if state[PAIR, lane] != NOBODY:
             if state[ACCEPTED, lane] > 0.0:
-                state[PROMISED, lane] = ws[rooms.scratch + PREDICTED * lanes + lane]
+                promised = float(ws[rooms.scratch + PREDICTED * lanes + lane])
+                damping = float(ws[rooms.scratch + DAMPING * lanes + lane])
+                state[PROMISED, lane] = promised
+                # Damping by a factor shortens the promise by about as much.
+                state[HOPED, lane] = promised * (1.0 + damping)
             else:
                 _retreat(ws, rooms, state, lane)
 
@@ -308,7 +330,6 @@ def solve_range(
 ) -> None:
     """Solve consecutive pairs, as many at a time as a register has lanes."""
     lanes = lane_count(ws)
-    unit = rule.rounding
     pair = start
     n_busy = 0
     for at in range(rooms.weight):  # also clears the padding, which nothing else writes
@@ -322,9 +343,7 @@ def solve_range(
         for lane in range(lanes):
             if state[PAIR, lane] == NOBODY:
                 continue
-            settled = state[ACCEPTED, lane] > 0.0
-            if settled:
-                settled = _is_settled(ws, rooms, state, lane, tolerance, unit)
+            settled = _is_settled(state, lane, tolerance, rule.rounding)
             given_up = state[RETREATS, lane] > MAX_RETREATS
             tired = state[ITERATIONS, lane] >= max_iterations
             if not (settled or given_up or tired):

@@ -17,9 +17,9 @@ from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from transop.inference._rooms import REGISTER_BYTES
 
-REGISTER_BYTES = 32  # AVX2; narrower machines split the register, wider ones half fill it
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _WITHOUT_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -28,6 +28,11 @@ _WITHOUT_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapp
 def compiled(function: Function) -> Function:
     """Mark a function for compilation; only compiled code may call it."""
     return cast(Function, njit(**_OPTIONS, **_WITHOUT_WRAPPERS)(function))
+
+
+def compiled_for(signature: Any) -> Any:
+    """Make a decorator that compiles a function at once, for arguments of these types."""
+    return njit([signature], **_OPTIONS, **_WITHOUT_WRAPPERS)
 
 
 def embedded(function: Function) -> Function:
@@ -226,3 +231,12 @@ _teach_operator(operator.add, "fadd")
 _teach_operator(operator.sub, "fsub")
 _teach_operator(operator.mul, "fmul")
 _teach_operator(operator.truediv, "fdiv")
+
+
+@embedded
+def store_four(array: Any, at: int, step: int, a: Any, b: Any, c: Any, d: Any) -> None:
+    """Store four rows, ``step`` numbers apart."""
+    store(array, at, a)
+    store(array, at + step, b)
+    store(array, at + 2 * step, c)
+    store(array, at + 3 * step, d)

@@ -3,6 +3,7 @@
 Inner loops are unrolled by hand, as in ``_flow_lanes``.
 """
 
+from transop.inference._flow_lanes import pull_back
 from transop.inference._lanes import (
     any_above,
     compiled,
@@ -13,23 +14,26 @@ from transop.inference._lanes import (
     splat,
     spread,
     store,
+    store_four,
     where_positive,
 )
 from transop.inference._rooms import (
     CANDIDATE_MARGIN,
     DAMPING,
     HEAVIEST,
+    LABOURING,
     OPERATORS_AT_ONCE,
     Flat,
+    Quadrature,
     Rooms,
 )
 
 
 @compiled
-def project_gradient(ws: Flat, rooms: Rooms, psi: Flat, scale: float) -> None:
-    """Write the data term's gradient, -<Psi_m, O>, for every operator and pair."""
+def project(ws: Flat, rooms: Rooms, psi: Flat, scale: float, target: int) -> None:
+    """Write scale * <Psi_m, O> for every operator and pair, O being in the room ``outer``."""
     lanes = lane_count(ws)
-    factor = splat(ws, -scale)
+    factor = splat(ws, scale)
     zero = splat(ws, 0.0)
     p, size = 0, rooms.dimension * rooms.dimension * lanes
     for m in range(0, rooms.n_operators, OPERATORS_AT_ONCE):
@@ -45,7 +49,7 @@ def project_gradient(ws: Flat, rooms: Rooms, psi: Flat, scale: float) -> None:
             s6 = fma(spread(psi, p + 6), x, s6)
             s7 = fma(spread(psi, p + 7), x, s7)
             p += OPERATORS_AT_ONCE
-        to = rooms.gradient + m * lanes
+        to = target + m * lanes
         for total in (s0, s1, s2, s3, s4, s5, s6, s7):
             store(ws, to, factor * total)
             to += lanes
@@ -105,15 +109,9 @@ def _apply_operators(
                 p += wide
                 q += wide
             to = rooms.pushes + (k * wide + i) * lanes
-            store(ws, to, a0)
-            store(ws, to + lanes, a1)
-            store(ws, to + 2 * lanes, a2)
-            store(ws, to + 3 * lanes, a3)
+            store_four(ws, to, lanes, a0, a1, a2, a3)
             to += wide * lanes
-            store(ws, to, b0)
-            store(ws, to + lanes, b1)
-            store(ws, to + 2 * lanes, b2)
-            store(ws, to + 3 * lanes, b3)
+            store_four(ws, to, lanes, b0, b1, b2, b3)
 
 
 @compiled
@@ -174,6 +172,39 @@ def fill_columns(
 
 
 @compiled
+def correct_columns(
+    ws: Flat,
+    rooms: Rooms,
+    rule: Quadrature,
+    psi: Flat,
+    candidates: Flat,
+    n: int,
+    n_substeps: int,
+    n_nodes: int,
+) -> None:
+    """Replace the columns of labouring pairs by those of the exact Jacobian.
+
+    On long paths the approximation of :func:`fill_columns` steers badly. Row i of the Jacobian
+    is what pulls the unit vector e_i back along the path. Overwrites the rooms ``residual``,
+    ``outer`` and ``pushes``, which have been read.
+    """
+    lanes = lane_count(ws)
+    zero, one = splat(ws, 0.0), splat(ws, 1.0)
+    labouring = load(ws, rooms.scratch + LABOURING * lanes)
+    if not any_above(labouring, zero):
+        return
+    for i in range(rooms.dimension):
+        for k in range(rooms.padded):
+            store(ws, rooms.residual + k * lanes, one if k == i else zero)
+        pull_back(ws, rooms, rule, n_substeps, n_nodes, rooms.residual)
+        project(ws, rooms, psi, 1.0 / n_substeps, rooms.pushes)
+        for k in range(n):
+            at = rooms.columns + (k * rooms.padded + i) * lanes
+            exact = load(ws, rooms.pushes + candidates[k] * lanes)
+            store(ws, at, where_positive(labouring, exact, load(ws, at)))
+
+
+@compiled
 def form_gram(ws: Flat, rooms: Rooms, n: int, floor: float) -> None:
     """Multiply the columns pairwise; damp the diagonal by 1 + damping of each pair."""
     lanes = lane_count(ws)
@@ -198,15 +229,9 @@ def form_gram(ws: Flat, rooms: Rooms, n: int, floor: float) -> None:
                 left += lanes
                 right += lanes
             upper = rooms.gram + (a * n + b) * lanes
-            store(ws, upper, s0)
-            store(ws, upper + lanes, s1)
-            store(ws, upper + 2 * lanes, s2)
-            store(ws, upper + 3 * lanes, s3)
+            store_four(ws, upper, lanes, s0, s1, s2, s3)
             upper += n * lanes
-            store(ws, upper, t0)
-            store(ws, upper + lanes, t1)
-            store(ws, upper + 2 * lanes, t2)
-            store(ws, upper + 3 * lanes, t3)
+            store_four(ws, upper, lanes, t0, t1, t2, t3)
             lower = rooms.gram + (b * n + a) * lanes
             for s, t in ((s0, t0), (s1, t1), (s2, t2), (s3, t3)):
                 store(ws, lower, s)

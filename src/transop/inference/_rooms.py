@@ -3,6 +3,7 @@
 A row of the workspace holds one number per pair of the group.
 """
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ MAX_NORM = NORM_PER_SUBSTEP * MAX_SUBSTEPS
 MAX_TERMS = 40
 CANDIDATE_MARGIN = 0.8  # of its weight: slopes below it keep an unused operator out of a step
 HEAVIEST = 1e30  # stands for "never use this operator" without overflowing single precision
+REGISTER_BYTES = 32  # AVX2; narrower machines split the register, wider ones half fill it
 OPERATORS_AT_ONCE = 8  # dictionaries are filled up with operators that are zero
 
 
@@ -50,12 +52,25 @@ class Rooms(NamedTuple):
     threshold: int  # weight over curvature, per candidate
     allowed: int  # weight, per candidate; prohibitive where a pair does not consider it
     inverse: int  # of the curvature, negated in the end, per candidate
+    used: int  # one where a pair's coefficient is not zero and not final, per candidate
+    factor: int  # of the Gram matrix over what is used
+    pivot: int  # inverse pivots of that factor
+    jump: int  # from the sought coefficients to the minimum with their signs
+    turn: int  # of the slopes by that jump
     scratch: int  # norm and per-lane results, see the offsets below
     total: int
 
 
-NORM, DATA, PENALTY, DAMPING, PREDICTED = range(5)  # rows of ``scratch``
+N_ROOMS = len(Rooms._fields)
+
+NORM, DATA, PENALTY, DAMPING, PREDICTED, LABOURING = range(6)  # rows of ``scratch``
 SCRATCH_ROWS = 8
+
+STATE_ROWS = 12  # of what a group remembers about its pairs, see ``_group_lanes``
+
+# Columns of the answers, after the coefficients.
+ANSWER_OBJECTIVE, ANSWER_RESIDUAL, ANSWER_CONVERGED, ANSWER_ITERATIONS = range(4)
+ANSWER_COLUMNS = 4
 
 
 class Quadrature(NamedTuple):
@@ -102,6 +117,7 @@ def quadrature_for(dtype: Any) -> Quadrature:
     )
 
 
+@lru_cache(maxsize=64)
 def arrange_rooms(n_operators: int, dimension: int, lanes: int, many: int) -> Rooms:
     """Lay out the workspace of one group of pairs."""
     d, wide = dimension, round_up(dimension, 4)
@@ -129,6 +145,11 @@ def arrange_rooms(n_operators: int, dimension: int, lanes: int, many: int) -> Ro
         "threshold": m,
         "allowed": m,
         "inverse": m,
+        "used": m,
+        "factor": m * m,
+        "pivot": m,
+        "jump": m,
+        "turn": m,
         "scratch": SCRATCH_ROWS,
     }
     starts: dict[str, int] = {}

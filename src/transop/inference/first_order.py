@@ -17,14 +17,58 @@ from transop.inference.result import InferenceResult
 from transop.operators.transport import transport
 
 # One step: (problem, coefficients, velocity, step size) -> (new coefficients, new velocity)
-_Step = Callable[[Problem, Tensor, Tensor, float], tuple[Tensor, Tensor]]
+Step = Callable[[Problem, Tensor, Tensor, float], tuple[Tensor, Tensor]]
 
 # Momentum 0.9 adds up to 10 gradients, and the authors drop the 1/2 of the squared error.
 _MOMENTUM = 0.9
 _AUTHORS_FACTOR = 2.0 / (1.0 - _MOMENTUM)
 
 
-def solve_proximal(
+def proximal_step(part: Problem, c: Tensor, v: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
+    """Take the forward-backward step of the paper's appendix.
+
+    [PROXIMAL]  c_(k+1) = T_(zeta alpha_k)( c_k - alpha_k grad f(c_k) ),  alpha_k = decay^k alpha_0
+    """
+    return soft_threshold(c - alpha * _data_slope(part, c), alpha * part.weights), v
+
+
+def proximal_nesterov_step(
+    part: Problem, c: Tensor, v: Tensor, alpha: float
+) -> tuple[Tensor, Tensor]:
+    """Take the step that produced the published numbers.
+
+    Nesterov momentum on the squared error without its 1/2, then a soft threshold at the bare
+    step size. The threshold must be 20 times as large for the fixed point to be that of
+    [OBJECTIVE] (10 for the momentum, 2 for the missing 1/2), and so it is here.
+
+    Differs from the paper: its appendix describes the iteration without momentum,
+    :func:`proximal_step`.
+    """
+    slope = 2 * _data_slope(part, c)
+    v = _MOMENTUM * v + slope
+    threshold = (alpha * _AUTHORS_FACTOR) * part.weights
+    return soft_threshold(c - alpha * (slope + _MOMENTUM * v), threshold), v
+
+
+def subgradient_step(part: Problem, c: Tensor, v: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
+    """Take a plain gradient step on all of [OBJECTIVE], the l1 term included.
+
+    Coefficients hover around zero without reaching it.
+    """
+    return c - alpha * (_data_slope(part, c) + part.weights * c.sign()), v
+
+
+def subgradient_nesterov_step(
+    part: Problem, c: Tensor, v: Tensor, alpha: float
+) -> tuple[Tensor, Tensor]:
+    """Take a gradient step with Nesterov momentum, the l1 term included."""
+    slope = _data_slope(part, c) + part.weights * c.sign()
+    v = _MOMENTUM * v + slope
+    return c - alpha * (slope + _MOMENTUM * v), v
+
+
+def solve_by_steps(
+    step: Step,
     problem: Problem,
     initial: Float[Tensor, "b m"],
     *,
@@ -33,13 +77,14 @@ def solve_proximal(
     step_size: float = 1e-2,
     decay: float = 0.985,
 ) -> InferenceResult:
-    """Minimise [OBJECTIVE] by the forward-backward steps of the paper's appendix.
+    """Minimise [OBJECTIVE] by steps of shrinking size.
 
-    [PROXIMAL]  c_(k+1) = T_(zeta alpha_k)( c_k - alpha_k grad f(c_k) ),  alpha_k = decay^k alpha_0
-
-    Differs from the paper: every pair stops by its own change, not the whole batch by its mean.
+    Differs from the paper: every pair stops by its own change, not the whole batch by its mean;
+    and with momentum a pair is done only when its velocity, times the step size, has stopped
+    changing as well: while momentum builds up, coefficients may rest at zero.
 
     Args:
+        step: what is done in each iteration.
         problem: the pairs.
         initial: where the coefficients start.
         max_iterations: steps at most.
@@ -47,92 +92,6 @@ def solve_proximal(
         step_size: alpha_0.
         decay: of the step size, per step.
     """
-
-    def step(part: Problem, c: Tensor, v: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-        return soft_threshold(c - alpha * _data_slope(part, c), alpha * part.weights), v
-
-    return _descend(problem, initial, step, max_iterations, tolerance, step_size, decay)
-
-
-def solve_proximal_nesterov(
-    problem: Problem,
-    initial: Float[Tensor, "b m"],
-    *,
-    max_iterations: int = 800,
-    tolerance: float = 1e-5,
-    step_size: float = 1e-2,
-    decay: float = 0.985,
-) -> InferenceResult:
-    """Minimise [OBJECTIVE] by the iteration that produced the published numbers.
-
-    Nesterov momentum on the squared error without its 1/2, then a soft threshold at the bare
-    step size. The threshold must be 20 times as large for the fixed point to be that of
-    [OBJECTIVE] (10 for the momentum, 2 for the missing 1/2), and so it is here.
-
-    Differs from the paper: its appendix describes the iteration without momentum; see
-    :func:`solve_proximal`. Arguments as there.
-    """
-
-    def step(part: Problem, c: Tensor, v: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-        slope = 2 * _data_slope(part, c)
-        v = _MOMENTUM * v + slope
-        threshold = (alpha * _AUTHORS_FACTOR) * part.weights
-        return soft_threshold(c - alpha * (slope + _MOMENTUM * v), threshold), v
-
-    return _descend(problem, initial, step, max_iterations, tolerance, step_size, decay)
-
-
-def solve_subgradient(
-    problem: Problem,
-    initial: Float[Tensor, "b m"],
-    *,
-    max_iterations: int = 800,
-    tolerance: float = 1e-5,
-    step_size: float = 1e-2,
-    decay: float = 0.985,
-) -> InferenceResult:
-    """Minimise [OBJECTIVE] by plain gradient steps on all of it, the l1 term included.
-
-    Coefficients hover around zero without reaching it. Arguments as :func:`solve_proximal`.
-    """
-
-    def step(part: Problem, c: Tensor, v: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-        return c - alpha * (_data_slope(part, c) + part.weights * c.sign()), v
-
-    return _descend(problem, initial, step, max_iterations, tolerance, step_size, decay)
-
-
-def solve_subgradient_nesterov(
-    problem: Problem,
-    initial: Float[Tensor, "b m"],
-    *,
-    max_iterations: int = 800,
-    tolerance: float = 1e-5,
-    step_size: float = 1e-2,
-    decay: float = 0.985,
-) -> InferenceResult:
-    """Minimise [OBJECTIVE] by gradient steps with Nesterov momentum, the l1 term included.
-
-    Arguments as :func:`solve_proximal`.
-    """
-
-    def step(part: Problem, c: Tensor, v: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-        slope = _data_slope(part, c) + part.weights * c.sign()
-        v = _MOMENTUM * v + slope
-        return c - alpha * (slope + _MOMENTUM * v), v
-
-    return _descend(problem, initial, step, max_iterations, tolerance, step_size, decay)
-
-
-def _descend(
-    problem: Problem,
-    initial: Tensor,
-    step: _Step,
-    max_iterations: int,
-    tolerance: float,
-    step_size: float,
-    decay: float,
-) -> InferenceResult:
     if not step_size > 0 or not 0 < decay <= 1:
         raise UserError(
             f"step_size={step_size} must be positive and decay={decay} within (0, 1]; "
@@ -151,7 +110,7 @@ def _descend(
 
 @torch.no_grad()
 def _walk(
-    problem: Problem, initial: Tensor, step: _Step, schedule: list[float], tolerance: float
+    problem: Problem, initial: Tensor, step: Step, schedule: list[float], tolerance: float
 ) -> InferenceResult:
     coefficients = initial.clone()
     iterations = torch.zeros(problem.n_pairs, dtype=torch.int64, device=initial.device)

@@ -6,38 +6,32 @@ plain Python threads around code that holds no interpreter lock, so there is no 
 a compiler runtime that a forked data-loader worker could inherit half dead.
 """
 
-import logging
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from transop.inference import _flow_lanes, _group_lanes, _lanes, _lasso_lanes, _model_lanes, _rooms
-from transop.inference._group_lanes import (
+from transop.inference._machine_code import load_function
+from transop.inference._rooms import (
     ANSWER_COLUMNS,
     ANSWER_CONVERGED,
     ANSWER_ITERATIONS,
     ANSWER_OBJECTIVE,
     ANSWER_RESIDUAL,
-    STATE_ROWS,
-    solve_range,
-)
-from transop.inference._lanes import REGISTER_BYTES, take_ticket
-from transop.inference._rooms import (
     OPERATORS_AT_ONCE,
+    REGISTER_BYTES,
+    STATE_ROWS,
     Quadrature,
-    Rooms,
     arrange_rooms,
     quadrature_for,
     round_up,
 )
-from transop.inference._sources import digest_sources
 
 Array = NDArray[Any]
 
@@ -46,59 +40,31 @@ DEFAULT_MAX_ITERATIONS = 100
 SMALLEST_CHUNK, LARGEST_CHUNK = 64, 512
 CACHE_LINE = 64
 
-_SOURCES = (_lanes, _rooms, _flow_lanes, _model_lanes, _lasso_lanes, _group_lanes)
-
-_log = logging.getLogger(__name__)
+_N_ARGUMENTS = 15  # a result, an exception, and what ``_kernel_entry`` lists
 
 
-def _make_entry(source_digest: int) -> Any:
-    @njit(cache=True, nogil=True, error_model="numpy")
-    def solve_chunks(
-        ws: Array,
-        rooms_fields: tuple[int, ...],
-        state: Array,
-        listed: Array,
-        counter: Array,
-        n_chunks: int,
-        psi: Array,
-        columns: Array,
-        norms: Array,
-        pairs: Array,
-        answers: Array,
-        rule_fields: tuple[Any, ...],
-        max_iterations: int,
-        tolerance: float,
-    ) -> int:
-        # Plain tuples come in, because looking up the type of a named one takes 0.1 ms.
-        rooms = Rooms(*rooms_fields)
-        rule = Quadrature(*rule_fields)
-        n_pairs = len(pairs)
-        while True:
-            chunk = take_ticket(counter)
-            if chunk >= n_chunks:
-                return source_digest
-            start, stop = chunk * n_pairs // n_chunks, (chunk + 1) * n_pairs // n_chunks
-            solve_range(
-                ws,
-                rooms,
-                state,
-                listed,
-                start,
-                stop,
-                psi,
-                columns,
-                norms,
-                pairs,
-                answers,
-                rule,
-                max_iterations,
-                tolerance,
-            )
+@cache
+def _kernel(precision: str) -> Callable[..., int]:
+    """Load the compiled kernel of a precision, compiling it if need be."""
 
-    return solve_chunks
+    def compile_it() -> tuple[str, str]:
+        # Here, because importing the compiler takes longer than loading what it has made.
+        from transop.inference._kernel_entry import compile_kernel
 
+        return compile_kernel(precision)
 
-_solve_chunks = _make_entry(digest_sources(_SOURCES))
+    folder = Path(__file__).parent
+    sources = (
+        folder / "_kernel_entry.py",
+        folder / "_rooms.py",
+        *sorted(folder.glob("_*_lanes.py")),
+    )
+    return load_function(
+        compile_it,
+        _N_ARGUMENTS,
+        name=f"inference-{precision}",
+        sources=(folder / "_lanes.py", *sources),
+    )
 
 
 class _Workers:
@@ -173,15 +139,6 @@ def _rule(dtype: np.dtype[Any]) -> Quadrature:
     return quadrature_for(dtype)
 
 
-def _announce_compilation() -> None:
-    """Log that the first call will take long, unless the disk cache looks usable."""
-    folder, source = Path(_solve_chunks.stats.cache_path), Path(__file__)
-    changed = max(Path(str(module.__file__)).stat().st_mtime for module in _SOURCES)
-    found = list(folder.glob(f"{source.stem}*solve_chunks*.nbi")) if folder.is_dir() else []
-    if not any(index.stat().st_mtime > changed for index in found):
-        _log.info("compiling the inference kernel (once per machine and version; about 15 s)")
-
-
 def solve(
     operators: Array,
     z0: Array,
@@ -241,35 +198,30 @@ def _solve_all(
     n_threads: int,
 ) -> None:
     """Share the chunks of pairs among threads, the calling one included."""
-    if not _solve_chunks.signatures:
-        _announce_compilation()
     dtype = pairs.dtype
+    kernel = _kernel(dtype.name)
     m, n_pairs = len(operators), len(pairs)
-    psi, columns, norms = _scale_dictionary(operators.astype(dtype, copy=False))
+    dictionary = _scale_dictionary(operators.astype(dtype, copy=False))
     rule = _rule(dtype)
     lanes = REGISTER_BYTES // dtype.itemsize
     rooms = arrange_rooms(m, d, lanes, rule.many)
     chunk = min(LARGEST_CHUNK, max(SMALLEST_CHUNK, n_pairs // 64))
     n_chunks = -(-n_pairs // chunk)
     counter = np.zeros(1, np.int64)
+    counts = np.array([n_chunks, n_pairs, rule.few, rule.many, max_iterations])
+    numbers = np.array([rule.norm_for_few, rule.precision, rule.rounding, tolerance])
+    given = (*dictionary, pairs, answers, rule.table, counts, numbers)
 
     def work() -> None:
-        _solve_chunks(
+        own = (
             _workspace(rooms.total, dtype),
-            tuple(rooms),
+            np.array(rooms),
             np.zeros((STATE_ROWS, lanes)),
             np.empty(m + OPERATORS_AT_ONCE, np.int64),
-            counter,
-            n_chunks,
-            psi,
-            columns,
-            norms,
-            pairs,
-            answers,
-            tuple(rule),
-            int(max_iterations),
-            float(tolerance),
         )
+        arrays = (np.empty(1, np.int64), np.empty(1, np.int64), *own, counter, *given)
+        failed = kernel(*(array.ctypes.data for array in arrays))
+        assert not failed, "the kernel raises no exceptions"
 
     n_helpers = min(n_threads, n_chunks) - 1
     helpers = [_workers.pool(n_helpers).submit(work) for _ in range(n_helpers)]

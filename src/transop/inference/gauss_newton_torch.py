@@ -83,7 +83,7 @@ def _solve(
     return InferenceResult(
         coefficients=state.coefficients,
         objective=state.objective,
-        residual=relative_miss(state.missed, problem.z1),
+        residual=relative_miss(torch.linalg.vector_norm(state.missed, dim=-1), problem.z1),
         converged=converged,
         iterations=iterations,
     )

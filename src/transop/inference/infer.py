@@ -13,7 +13,7 @@ from torch import Tensor
 
 from transop.errors import UserError
 from transop.inference.objective import SparsityWeight, expand_weight
-from transop.inference.problem import Problem
+from transop.inference.problem import Problem, relative_miss
 from transop.inference.result import ConvergenceWarning, InferenceResult
 from transop.operators.checking import TensorError, require_dictionary, require_finite
 
@@ -153,12 +153,10 @@ def _never_worse_than_standing_still(problem: Problem, found: InferenceResult) -
     if bool(good.all()) and math.isfinite(float(found.coefficients.sum())):
         return found
     good &= torch.isfinite(found.coefficients).all(-1)
-    tiny = torch.finfo(still.dtype).tiny
-    lengths = torch.linalg.vector_norm(problem.z1, dim=-1).clamp_min(tiny)
     standing = InferenceResult(
         coefficients=torch.zeros_like(found.coefficients),
         objective=still,
-        residual=torch.linalg.vector_norm(missed, dim=-1) / lengths,
+        residual=relative_miss(torch.linalg.vector_norm(missed, dim=-1), problem.z1),
         # Zero coefficients may seem a rounding error worse than themselves: that is no failure.
         converged=found.converged & (found.coefficients == 0).all(-1),
         iterations=found.iterations,

@@ -65,19 +65,31 @@ def assess(
     return InferenceResult(
         coefficients=coefficients,
         objective=problem.cost(coefficients, missed),
-        residual=relative_miss(missed, problem.z1),
+        residual=relative_miss(torch.linalg.vector_norm(missed, dim=-1), problem.z1),
         converged=converged,
         iterations=iterations,
     )
 
 
-def relative_miss(missed: Float[Tensor, "b d"], z1: Float[Tensor, "b d"]) -> Float[Tensor, " b"]:
-    """Divide what a path misses by the length of its target."""
-    tiny = torch.finfo(z1.dtype).tiny
-    return torch.div(
-        torch.linalg.vector_norm(missed, dim=-1),
-        torch.linalg.vector_norm(z1, dim=-1).clamp_min(tiny),
-    )
+def relative_miss(distance: Float[Tensor, " b"], z1: Float[Tensor, "b d"]) -> Float[Tensor, " b"]:
+    """Divide the distance |z1 - z1_hat| that a path misses by the length of its target."""
+    return distance / torch.linalg.vector_norm(z1, dim=-1).clamp_min(torch.finfo(z1.dtype).tiny)
+
+
+def way_covered(
+    distance: Float[Tensor, " b"], z0: Float[Tensor, "b d"], z1: Float[Tensor, "b d"]
+) -> Float[Tensor, " b"]:
+    """Tell which share of the way from start to target a path covers.
+
+    [WAY]  1 - |z1 - z1_hat| / |z1 - z0|: one for a hit, zero for a path that stands still
+
+    Args:
+        distance: |z1 - z1_hat|, what the path misses.
+        z0: where it starts.
+        z1: where it should end.
+    """
+    gap = torch.linalg.vector_norm(z1 - z0, dim=-1)
+    return 1 - distance / gap.clamp_min(torch.finfo(z1.dtype).tiny)
 
 
 def solve_in_chunks(
