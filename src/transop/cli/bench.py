@@ -9,6 +9,7 @@ import typer
 
 from transop.cli.bench_augment import bench_augment
 from transop.cli.bench_data import bench_faces, bench_memory, bench_pairs
+from transop.cli.bench_train import bench_train
 
 if TYPE_CHECKING:
     from transop.bench.inference import InferenceBenchmark, SizeReport
@@ -26,6 +27,7 @@ app.command("augment")(bench_augment)
 app.command("pairs")(bench_pairs)
 app.command("faces")(bench_faces)
 app.command("memory")(bench_memory)
+app.command("train")(bench_train)
 
 
 @app.command("inference")
