@@ -40,6 +40,7 @@ def main(run: str) -> None:
     print("operators", *(f"{100 * a:6.1f}" for a in result.accuracy()))
     print("control  ", *(f"{100 * a:6.1f}" for a in result.control_accuracy()))
     print(f"mean relative residual {result.residual.mean():.3f}")
+    print(f"mean share of the way covered {result.way.mean():.3f}")
 
 
 if __name__ == "__main__":

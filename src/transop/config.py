@@ -69,6 +69,12 @@ class PairSettings(Section):
     n_neighbours: int = Field(5, ge=1)
     backbone: Literal["auto", "efficientnet-lite0", "resnet18"] = "auto"
     weights: str | None = Field(None, description="a file of backbone weights, if not the default")
+    input_size: int | None = Field(
+        None,
+        ge=32,
+        description="side in pixels to which images are brought for the backbone; "
+        "left out, by the images' size",
+    )
     given: str | None = Field(None, description="a file of index pairs for strategy 'given'")
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from transop.evaluation.protocol import PathModel
 from transop.evaluation.reconstruction import CHUNK
+from transop.inference import relative_miss, way_covered
 from transop.progress import Progress, silent
 
 
@@ -27,6 +28,7 @@ class ExtrapolationResult:
     correct: Float[Tensor, "pairs t"]  # 1 where the classifier names the true class
     control_correct: Float[Tensor, "pairs t"]
     residual: Float[Tensor, " pairs"]  # |z1 - end point| / |z1|
+    way: Float[Tensor, " pairs"]  # share of the way from z0 to z1 that the path covers
 
     def accuracy(self) -> list[float]:
         """Share of paths still named correctly, at each time."""
@@ -80,7 +82,7 @@ def measure_extrapolation(
 ) -> ExtrapolationResult:
     """Follow the model's path for every pair and name each point, with the control beside it."""
     when = torch.tensor([1.0, *times])
-    correct, control, residual = [], [], []
+    correct, control, residual, way = [], [], [], []
     starts = range(0, len(first), CHUNK)
     for start in progress(starts, "following paths", len(starts)):
         chunk = slice(start, start + CHUNK)
@@ -88,7 +90,9 @@ def measure_extrapolation(
         path = model.latent_path(z0, z1, when.to(z0))
         end, path = path[:, :1], path[:, 1:]
         line = z0[:, None] + when[1:, None].to(z0) * (end - z0[:, None])
-        residual.append((z1 - end[:, 0]).norm(dim=1) / z1.norm(dim=1))
+        missed = (z1 - end[:, 0]).norm(dim=1)
+        residual.append(relative_miss(missed, z1))
+        way.append(way_covered(missed, z0, z1))
         truth = labels[chunk].to(z0.device)[:, None]
         correct.append(_classes(model, classifier, path) == truth)
         control.append(_classes(model, classifier, line) == truth)
@@ -97,6 +101,7 @@ def measure_extrapolation(
         correct=torch.cat(correct).float().cpu(),
         control_correct=torch.cat(control).float().cpu(),
         residual=torch.cat(residual).cpu(),
+        way=torch.cat(way).cpu(),
     )
 
 

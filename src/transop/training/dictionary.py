@@ -12,7 +12,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.config import FineTuningSettings, OperatorSettings
-from transop.inference import ConvergenceWarning, infer_coefficients
+from transop.inference import (
+    ConvergenceWarning,
+    infer_coefficients,
+    operator_penalty,
+    relative_miss,
+    way_covered,
+)
 from transop.operators import TransportOperators, data_gradient, transport
 from transop.training.diagnostics import OperatorMonitor
 from transop.training.loop import Loop
@@ -90,16 +96,24 @@ class DictionaryLearner:
         objective = everyones[1].mean() + penalty
         if not loop.check(objective + gradient.abs().sum()):
             return None
+        regularisation = self._regularisation()
         self.operators.set_gradient(self._regularised(gradient))
         for group in self.optimiser.param_groups:
             group["lr"] = rate * loop.step_factor
         self.optimiser.step()
         after = _data_term(self.operators, coefficients, z0, z1)
-        difference = self.monitor.observe(*everyones, self._weave(coefficients, after)[1])
+        eased = regularisation - self._regularisation()
+        woven = self._weave(coefficients, after)[1]
+        difference = self.monitor.observe(*everyones, woven, eased)
         # Equal on all devices, whose shares of the batch may differ by a row.
         numbers = (float(objective), float(everyones[1].mean()), difference)
         names = ("objective", "loss", "difference")
         loop.record(**{k: v / loop.share for k, v in zip(names, numbers, strict=True)})
+        missed = (2 * before).sqrt()
+        loop.record(
+            residual=float(relative_miss(missed, z1).mean()),
+            way=float(way_covered(missed, z0, z1).mean()),
+        )
         return float(objective)
 
     def _weave(self, coefficients: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,6 +129,15 @@ class DictionaryLearner:
         for sign, finding in signs.items():
             self._session.find(loop.phase, loop.step + 1, sign, finding)
 
+    def _regularisation(self) -> float:
+        """Evaluate the terms of the objective that depend on the operators alone."""
+        dictionary = self.operators.operators.detach()
+        value = float(operator_penalty(dictionary, self._weights.operator_decay))
+        if self._weights.real_part_penalty > 0:
+            excess = real_part_excess(dictionary, self._weights.real_part_tolerance)
+            value += self._weights.real_part_penalty * float(excess.square().sum()) / 2
+        return value
+
     def _regularised(self, gradient: Float[Tensor, "m d d"]) -> Float[Tensor, "m d d"]:
         """Add the decay and the penalty on real parts."""
         dictionary = self.operators.operators.detach()
@@ -124,6 +147,14 @@ class DictionaryLearner:
                 dictionary, self._weights.real_part_tolerance
             )
         return gradient
+
+
+def real_part_excess(
+    operators: Float[Tensor, "m d d"], tolerance: float = 0.0
+) -> Float[Tensor, "m d"]:
+    """Tell by how much the real parts of eigenvalues exceed a tolerance, e of [REALPART]."""
+    size = torch.linalg.eigvals(operators.double()).real.abs()
+    return (size - tolerance).clamp_min(0.0)
 
 
 def real_part_gradient(

@@ -55,6 +55,7 @@ def pairs_by_settings(
         n_neighbours=settings.n_neighbours,
         features=settings.backbone if perceptual else None,
         weights=settings.weights if perceptual else None,
+        input_size=settings.input_size if perceptual else None,
         latents=latents,
         given=settings.given if settings.strategy == "given" else None,
         device=device,

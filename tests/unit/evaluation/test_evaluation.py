@@ -46,6 +46,15 @@ def test_residual_is_what_the_path_leaves_out():
     torch.testing.assert_close(result.residual, torch.tensor([0.1]))
 
 
+def test_the_way_covered_does_not_depend_on_where_the_origin_is():
+    far = torch.full((1, 1, 1, 2), 100.0)
+    result = measure_extrapolation(
+        Line(0.9), right_of_three, far, far + 1, torch.zeros(1, dtype=torch.long), times=[1]
+    )
+    torch.testing.assert_close(result.way, torch.tensor([0.9]), atol=1e-4, rtol=0)
+    assert result.residual[0] < 0.01
+
+
 def test_pairs_share_a_class_and_are_never_an_image_with_itself():
     labels = np.array([0, 0, 1, 1, 1, 2])
     first, second = same_class_pairs(labels, 50, torch.Generator().manual_seed(0))

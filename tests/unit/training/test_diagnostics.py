@@ -73,6 +73,23 @@ def test_every_sign_of_the_appendix_is_named_with_what_to_change(monitor, operat
     assert advice in found[sign]
 
 
+def test_steps_that_trade_fit_for_a_smaller_decay_do_no_harm():
+    monitor = OperatorMonitor("fine_tuning")
+    for _ in range(20):
+        monitor.observe(SPARSE, torch.ones(4), torch.full((4,), 1.1), eased=0.2)
+    numbers, found = monitor.review(dictionary(), LATENTS)
+    assert numbers["negative_differences"] == 1
+    assert numbers["harmful_steps"] == 0
+    assert "steps-do-harm" not in found
+
+
+def test_steps_that_ease_the_decay_less_than_they_cost_in_fit_do_harm():
+    monitor = OperatorMonitor("fine_tuning")
+    for _ in range(20):
+        monitor.observe(SPARSE, torch.ones(4), torch.full((4,), 1.1), eased=0.05)
+    assert "steps-do-harm" in signs(monitor)
+
+
 def test_shrinking_latents_are_noticed_against_their_first_size():
     monitor = watch(SPARSE)
     assert "latents-shrunk" not in signs(monitor)

@@ -104,6 +104,7 @@ def test_each_epoch_reports_the_appendix_diagnostics(make_session):
         assert 0 <= review["nonzeros"] <= 3
         assert review["operator_difference"] > 0
         assert review["negative_differences"] < 0.5
+        assert review["harmful_steps"] < 0.5
         assert review["latent_magnitude"] > 0
 
 
