@@ -233,32 +233,15 @@ def test_answers_do_not_depend_on_what_was_left_in_memory(dimension, n_operators
 
 
 def _hard(kind, n_operators, dimension, dtype, n_pairs=64, seed=0):
-    """Targets that operators can hardly reach, or reach by many mixtures almost alike."""
+    """Targets that operators can hardly reach."""
     rng = np.random.default_rng(seed)
     operators = rng.standard_normal((n_operators, dimension, dimension))
     if kind == "rotations":
         operators -= operators.transpose(0, 2, 1)
-    if kind == "near copies":
-        operators = operators[:1] + 0.02 * operators
     operators /= np.linalg.norm(operators, axis=(1, 2), keepdims=True)
     z0 = rng.standard_normal((n_pairs, dimension))
     z1 = z0 + (1.0 if kind == "rotations" else 0.3) * rng.standard_normal((n_pairs, dimension))
     return [x.astype(dtype) for x in (operators, z0, z1)]
-
-
-@pytest.mark.parametrize("weight", [0.0, 1e-7, 1e-3])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_operators_that_are_almost_copies_do_not_keep_pairs_from_converging(dtype, weight):
-    operators, z0, z1 = _hard("near copies", 4, 6, dtype)
-    weights = np.full((len(z0), 4), weight, dtype)
-    _, value, _, converged, iterations = run(operators, z0, z1, weights, max_iterations=100)
-    assert converged.all()
-    assert iterations.mean() < 15
-    tensors = [torch.from_numpy(x) for x in (operators, z0, z1, weights)]
-    batched = solve_batched(
-        Problem(*tensors), torch.zeros_like(tensors[3]), max_iterations=100, tolerance=1e-6
-    )
-    np.testing.assert_allclose(value, batched.objective.numpy(), rtol=1e-3, atol=1e-6)
 
 
 def test_far_targets_are_reached_as_well_as_with_the_exact_jacobian_throughout():
