@@ -22,7 +22,7 @@ from transop.inference._rooms import (
     round_up,
 )
 
-_round_up = njit(round_up)
+_round_up: Any = njit(round_up)
 _fixed: Any = to_fixed_tuple  # the compiler hands over an argument that its signature shows
 
 

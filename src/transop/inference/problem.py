@@ -73,7 +73,8 @@ def assess(
 
 def relative_miss(distance: Float[Tensor, " b"], z1: Float[Tensor, "b d"]) -> Float[Tensor, " b"]:
     """Divide the distance |z1 - z1_hat| that a path misses by the length of its target."""
-    return distance / torch.linalg.vector_norm(z1, dim=-1).clamp_min(torch.finfo(z1.dtype).tiny)
+    length = torch.linalg.vector_norm(z1, dim=-1)
+    return torch.div(distance, length.clamp_min(torch.finfo(z1.dtype).tiny))
 
 
 def way_covered(
@@ -89,7 +90,7 @@ def way_covered(
         z1: where it should end.
     """
     gap = torch.linalg.vector_norm(z1 - z0, dim=-1)
-    return 1 - distance / gap.clamp_min(torch.finfo(z1.dtype).tiny)
+    return torch.sub(1, distance / gap.clamp_min(torch.finfo(z1.dtype).tiny))
 
 
 def solve_in_chunks(

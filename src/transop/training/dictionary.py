@@ -154,7 +154,7 @@ def real_part_excess(
 ) -> Float[Tensor, "m d"]:
     """Tell by how much the real parts of eigenvalues exceed a tolerance, e of [REALPART]."""
     size = torch.linalg.eigvals(operators.double()).real.abs()
-    return (size - tolerance).clamp_min(0.0)
+    return torch.clamp(size - tolerance, min=0.0)
 
 
 def real_part_gradient(
