@@ -44,6 +44,11 @@ def test_pictures_are_shrunk_and_listed_with_their_origin(run, tmp_path, monkeyp
     assert "1 pictures of mnist" in capsys.readouterr().out
 
 
+def test_every_page_has_a_place_for_pictures():
+    pages = [page for page in PAGES.glob("*.md") if page.stem != "index"]
+    assert [p.stem for p in pages if p.read_text().count("pictures -->") != 2] == []
+
+
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
 def test_every_picture_a_page_shows_is_there(page):
     parts = page.read_text().split("](")[1:]
