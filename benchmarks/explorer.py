@@ -39,7 +39,7 @@ MOVE = """async value => {
   slider.value = value;
   slider.dispatchEvent(new Event('input', {bubbles: true}));
   while (source() === before) {
-    if (performance.now() - start > 10000) throw new Error('the picture never came');
+    if (performance.now() - start > 60000) throw new Error('the picture never came');
     await new Promise(go => setTimeout(go, 1));
   }
   await document.querySelectorAll('#transformed img')[1].decode();
@@ -64,7 +64,7 @@ def served(run: Path) -> Iterator[tuple[str, int, float]]:
         address = process.stdout.readline().strip()
         if not address.startswith("http://127.0.0.1:"):
             raise SystemExit("the explorer did not start; see its message above")
-        httpx.get(address, timeout=60).raise_for_status()
+        httpx.get(address, timeout=120).raise_for_status()
         yield address, process.pid, time.monotonic() - start
     finally:
         process.send_signal(signal.SIGINT)
@@ -80,6 +80,7 @@ def slider_times(address: str, n_moves: int) -> list[float]:
         path = shutil.which("chromium") or shutil.which("google-chrome") or own
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         page = browser.new_page()
+        page.set_default_timeout(120_000)
         page.goto(address)
         page.wait_for_selector("#transformed img")
         slider = page.locator(".tp-operator input[type=range]").first
@@ -187,7 +188,7 @@ async def crowd(address: str, pid: int, users: int, seconds: float) -> tuple[Tal
     """Let many visitors in at once; give what they met and the server's memory over time."""
     tally, memory = Tally(), []
     limits = httpx.Limits(max_connections=4 * users, max_keepalive_connections=2 * users)
-    async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as client:
+    async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
         config = (await client.get("/config")).raise_for_status().json()
         visitors = [Visitor(client, config, number) for number in range(users)]
         for visitor in visitors[:8]:

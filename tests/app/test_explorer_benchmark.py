@@ -19,6 +19,7 @@ def test_visitors_meet_no_error_and_every_kind_of_action_is_measured(full_run):
         text=True,
         check=False,  # a busy machine may miss the bars
     )
+    assert done.stdout, done.stderr
     found = json.loads(done.stdout)
     assert found["first_errors"] == []
     assert found["slider"]["n"] == 5

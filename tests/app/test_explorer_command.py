@@ -31,13 +31,15 @@ def test_the_command_serves_says_how_to_stop_and_stops(full_run, host):
     command = [sys.executable, "-m", "transop", "explore", str(full_run), "--no-browser"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    # Where the tests are a shell's background job, Ctrl-C is ignored and children inherit that.
+    pipes["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen([*command, "--host", host], env=environment, **pipes)
     try:
         address = process.stdout.readline().strip()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
         assert urllib.request.urlopen(address).status == 200
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == 0
