@@ -138,7 +138,7 @@ def workers_of(process):
 @pytest.mark.parametrize("torchrun", [False, True], ids=["devices", "torchrun"])
 def test_a_killed_process_stops_the_others_and_resume_goes_on(tmp_path, bars, torchrun):
     recipe, folder = tmp_path / "shared.toml", tmp_path / "run"
-    slow = ["autoencoder.epochs=400", "runtime.checkpoint_seconds=0"]
+    slow = ["autoencoder.epochs=60", "runtime.checkpoint_seconds=0"]
     slow += [f"{phase}.epochs=0" for phase in PHASES[1:]]
     recipe.write_text(settings_for(bars, *slow).to_toml())
     options = [] if torchrun else ["--devices", "2"]
@@ -150,7 +150,8 @@ def test_a_killed_process_stops_the_others_and_resume_goes_on(tmp_path, bars, to
     assert time.monotonic() - killed < 30
     assert process.returncode != 0
     assert "--resume" in said
-    resumed = start(recipe, folder, *options, "--resume", torchrun=torchrun)
+    options += ["--resume", "--set", "runtime.checkpoint_seconds=60"]
+    resumed = start(recipe, folder, *options, torchrun=torchrun)
     said = resumed.communicate(timeout=600)[0]
     assert resumed.returncode == 0, said
     assert list(RunFolder(folder).finished_phases()) == ["autoencoder"]

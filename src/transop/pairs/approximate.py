@@ -45,13 +45,13 @@ def approximate_neighbours(
     """List near rows of every row by looking only into the closest cells of a partition.
 
     faiss places the centres of the cells; the rows are then written to disk cell by cell, and
-    every cell is compared with its closest cells. Memory does not grow with the number of rows but
-    for some numbers per row; the disk holds the features once more.
+    every row is compared with those of the cells closest to it. Memory does not grow with the
+    number of rows but for some numbers per row; the disk holds the features once more.
 
     Args:
         features: one row per image.
         n_neighbours: k.
-        n_probes: cells looked into per cell; more finds more and takes longer.
+        n_probes: cells looked into per row; more finds more and takes longer.
         seed: decides the rows from which cells are made and on which the recall is measured.
         scratch: a folder for the rows on disk; the system's own if not given.
         ranks: the processes that share the work; all of them get all neighbours.
@@ -69,11 +69,10 @@ def approximate_neighbours(
     chosen = torch.randperm(n, generator=generator)[: _ROWS_PER_CENTRE * n_cells].sort().values
     centres = _place_centres(faiss, features, chosen, n_cells, seed)
     cell_of = _assign(faiss, features, centres, ranks, progress)
-    near_cells = torch.cdist(centres, centres).topk(min(n_probes, n_cells), largest=False).indices
-    with _sorted_rows(features, cell_of, n_cells, scratch) as cells:
+    with _sorted_rows(features, cell_of, centres, scratch) as cells:
 
         def search(cell: int) -> Tensor:
-            return cells.search(cell, near_cells[cell], n_neighbours)
+            return cells.search(cell, min(n_probes, n_cells), n_neighbours)
 
         table = torch.full((n, n_neighbours), -1, dtype=torch.int64)
         found = ranks.in_turns(range(n_cells), search)
@@ -125,45 +124,51 @@ def _assign(
 class _Cells:
     """Rows on disk, cell by cell."""
 
-    def __init__(self, rows: Tensor, order: Tensor, offsets: list[int]) -> None:
-        self._rows, self._order, self._offsets = rows, order, offsets
+    def __init__(
+        self, rows: Tensor, order: Tensor, offsets: list[int], centres: Float[Tensor, "c f"]
+    ) -> None:
+        self._rows, self._order, self._offsets, self._centres = rows, order, offsets, centres
 
     def members(self, cell: int) -> Int64[Tensor, " r"]:
         """Give the row numbers of a cell, ascending."""
         return self._order[self._offsets[cell] : self._offsets[cell + 1]]
 
-    def search(self, cell: int, near_cells: Tensor, n_neighbours: int) -> Int64[Tensor, "r k"]:
-        """Find the nearest rows to every row of a cell among those of the cells near it."""
+    def search(self, cell: int, n_probes: int, n_neighbours: int) -> Int64[Tensor, "r k"]:
+        """Find the nearest rows to every row of a cell among those of the cells near that row."""
         first, end = self._offsets[cell], self._offsets[cell + 1]
         parts = [
-            self._search(s, min(s + _QUERIES, end), near_cells, n_neighbours)
-            for s in range(first, end, _QUERIES)
+            self._search(start, min(start + _QUERIES, end), n_probes, n_neighbours)
+            for start in range(first, end, _QUERIES)
         ]
         return torch.cat([torch.empty(0, n_neighbours, dtype=torch.int64), *parts])
 
-    def _search(self, first: int, end: int, near_cells: Tensor, k: int) -> Tensor:
-        queries = self._rows[first:end].float()
+    def _search(self, first: int, end: int, n_probes: int, k: int) -> Int64[Tensor, "q k"]:
+        queries, numbers = self._rows[first:end].float(), torch.arange(first, end)
+        wanted = torch.cdist(queries, self._centres).topk(n_probes, largest=False).indices
         best = torch.full((len(queries), k), torch.inf)
         places = torch.zeros(len(queries), k, dtype=torch.int64)
-        for cell in near_cells.tolist():
+        for cell in torch.bincount(wanted.flatten()).nonzero().flatten().tolist():
             start, stop = self._offsets[cell], self._offsets[cell + 1]
             if start == stop:
                 continue
             block = self._rows[start:stop].float()
-            offers = torch.add(block.square().sum(1)[None], queries @ block.T, alpha=-2)
-            own = torch.arange(first, end)[:, None] == torch.arange(start, stop)
+            asking = (wanted == cell).any(1).nonzero().flatten()
+            offers = torch.add(block.square().sum(1)[None], queries[asking] @ block.T, alpha=-2)
+            own = numbers[asking, None] == torch.arange(start, stop)
             offers.masked_fill_(own, torch.inf)
-            best, places = merge_nearest(best, places, offers, start)
+            best[asking], places[asking] = merge_nearest(
+                best[asking], places[asking], offers, start
+            )
         return torch.where(best.isinf(), -1, self._order[places])
 
 
 @contextmanager
 def _sorted_rows(
-    features: Tensor | PixelRows, cell_of: Tensor, n_cells: int, scratch: Path | None
+    features: Tensor | PixelRows, cell_of: Tensor, centres: Tensor, scratch: Path | None
 ) -> Iterator[_Cells]:
     """Write the rows cell by cell to a file that is gone afterwards."""
     order = cell_of.argsort(stable=True)
-    offsets = [0, *cell_of.bincount(minlength=n_cells).cumsum(0).tolist()]
+    offsets = [0, *cell_of.bincount(minlength=len(centres)).cumsum(0).tolist()]
     if scratch is not None:
         scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".cells-", dir=scratch) as folder:
@@ -175,7 +180,7 @@ def _sorted_rows(
             for part in torch.split(order, _BLOCK):
                 target.write(_rows(features, part).astype(kind, copy=False).data)
         rows = np.memmap(file, kind, mode="c", shape=tuple(features.shape))
-        yield _Cells(torch.from_numpy(rows), order, offsets)
+        yield _Cells(torch.from_numpy(rows), order, offsets, centres)
         del rows
 
 
