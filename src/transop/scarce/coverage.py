@@ -74,7 +74,7 @@ class CoverageStudy:
         made, names = supply(self._n_images)
         places, said = self._look(made), self._say(made)
         nearest = self._distances(places, names.numpy(), 1)
-        firsts = [int((names == label).nonzero()[0]) for label in names.unique()]
+        firsts = [int((names == label).nonzero()[0]) for label in np.unique(names.numpy())]
         return Coverage(
             row=row.name,
             label_errors=float((said != names).float().mean()),
@@ -87,12 +87,12 @@ class CoverageStudy:
         """Give the judge's last hidden layer, in which images it treats alike are close."""
         before_logits = self._judge.head[:-1]
         return torch.cat(
-            [before_logits(self._judge.features(part)) for part in images.split(_CHUNK)]
+            [before_logits(self._judge.features(part)) for part in torch.split(images, _CHUNK)]
         )
 
     @torch.inference_mode()
     def _say(self, images: Float[Tensor, "n c h w"]) -> Int[Tensor, " n"]:
-        return torch.cat([self._judge(part).argmax(1) for part in images.split(_CHUNK)])
+        return torch.cat([self._judge(part).argmax(1) for part in torch.split(images, _CHUNK)])
 
     def _distances(
         self, places: Float[Tensor, "n f"], names: Int[np.ndarray, " n"], neighbour: int
@@ -104,7 +104,7 @@ class CoverageStudy:
             theirs = places[torch.from_numpy(np.flatnonzero(names == label))]
             if len(theirs) < neighbour:
                 continue
-            for part in ours.split(_CHUNK):
+            for part in torch.split(ours, _CHUNK):
                 distance = torch.cdist(self._places[part], theirs)
                 found[part] = distance.kthvalue(neighbour, dim=1).values
         return found
