@@ -1,5 +1,6 @@
 """The default solver: picks the back end of proximal Gauss-Newton that suits the device."""
 
+import dataclasses
 from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
@@ -13,6 +14,8 @@ from transop.errors import UserError
 from transop.inference.gauss_newton_torch import solve_batched
 from transop.inference.problem import Problem
 from transop.inference.result import InferenceResult
+
+_A_FAIR_CHANCE = 50  # a limit below this is meant to stop early, not to be made up for
 
 Backend = Literal["auto", "compiled", "torch"]
 
@@ -34,7 +37,8 @@ def solve_gauss_newton(
         tolerance: a pair is done when its model promises to lower the objective by less than
             this share.
         backend: ``"compiled"`` runs pairs in parallel on the CPU, ``"torch"`` runs them as one
-            batch on any device, ``"auto"`` takes the first where it can.
+            batch on any device, ``"auto"`` takes the first where it can and hands what has not
+            converged by then to the second, which is slower and more patient.
     """
     if backend not in ("auto", "compiled", "torch"):
         raise UserError(f"backend={backend!r} is unknown; choose 'auto', 'compiled' or 'torch'")
@@ -46,7 +50,32 @@ def solve_gauss_newton(
         )
     if backend == "torch" or kernel is None:
         return solve_batched(problem, initial, max_iterations=max_iterations, tolerance=tolerance)
-    return _solve_compiled(kernel, problem, initial, max_iterations, tolerance)
+    result = _solve_compiled(kernel, problem, initial, max_iterations, tolerance)
+    if backend == "auto" and max_iterations >= _A_FAIR_CHANCE and not bool(result.converged.all()):
+        return _finish(problem, result, max_iterations, tolerance)
+    return result
+
+
+def _finish(
+    problem: Problem, result: InferenceResult, max_iterations: int, tolerance: float
+) -> InferenceResult:
+    """Go on from where the compiled back end gave up: rare, with operators almost alike."""
+    left = (~result.converged).nonzero()[:, 0]
+    more = solve_batched(
+        problem.select(left),
+        result.coefficients[left],
+        max_iterations=max_iterations,
+        tolerance=tolerance,
+    )
+    better = more.objective <= result.objective[left]
+    rows = left[better]
+    fields = {}
+    for field in dataclasses.fields(InferenceResult):
+        merged = getattr(result, field.name).clone()
+        merged[rows] = getattr(more, field.name)[better].to(merged)
+        fields[field.name] = merged
+    fields["iterations"][rows] += result.iterations[rows]
+    return InferenceResult(**fields)
 
 
 @lru_cache(maxsize=1)

@@ -259,3 +259,27 @@ def test_converged_results_raise_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         infer_coefficients(operators, z0, z1, sparsity_weight=0.02)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e-7, 1e-3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_operators_that_are_almost_copies_do_not_keep_pairs_from_converging(dtype, weight):
+    generator = torch.Generator().manual_seed(0)
+    first = torch.randn(1, 6, 6, generator=generator, dtype=torch.float64)
+    operators = first + 0.02 * torch.randn(4, 6, 6, generator=generator, dtype=torch.float64)
+    operators = (operators / operators.norm(dim=(1, 2), keepdim=True)).to(dtype)
+    z0 = torch.randn(64, 6, generator=generator, dtype=torch.float64).to(dtype)
+    z1 = z0 + 0.3 * torch.randn(64, 6, generator=generator, dtype=torch.float64).to(dtype)
+    ours = infer_coefficients(operators, z0, z1, sparsity_weight=weight)
+    patient = infer_coefficients(operators, z0, z1, sparsity_weight=weight, backend="torch")
+    assert ours.converged.float().mean() > 0.95
+    assert ours.objective.mean() <= 1.001 * patient.objective.mean()
+
+
+def test_a_short_limit_is_not_made_up_for():
+    generator = torch.Generator().manual_seed(0)
+    operators = torch.randn(4, 6, 6, generator=generator)
+    z0, z1 = torch.randn(2, 16, 6, generator=generator)
+    with pytest.warns(ConvergenceWarning):
+        result = infer_coefficients(operators, z0, z1, sparsity_weight=0.01, max_iterations=2)
+    assert result.iterations.max() <= 2
