@@ -143,7 +143,9 @@ class Visitor:
             number = self.chance.randint(1, 20)
             await self._send("transform-next", "click", {"transform-number": number})
         elif action == "map":
-            await self._send("map-point", "input", {"map-point": self.chance.randint(1, 50)})
+            slider = next(p for p in self.parts.values() if p.get("elem_id") == "map-point")
+            point = self.chance.randint(1, int(slider["maximum"]))
+            await self._send("map-point", "input", {"map-point": point})
         else:
             await self._send(action, "click", {})
 
