@@ -116,7 +116,7 @@ def start(recipe, folder, *options, torchrun=False):
 
 
 def wait_for_a_checkpoint(folder, process):
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 600
     while not list((folder / "checkpoints").glob("*")):
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline, "no checkpoint was written"

@@ -162,6 +162,7 @@ def _run_phases(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder 
         model.eval()
         if session.fabric.is_global_zero:
             _conclude(session, model, name, time.monotonic() - start, numbers)
+    session.ranks.wait()  # under torchrun the other processes load what the first has written
     for (phase_name, _), finding in session.findings.items():
         logger.warning("noticed during %s: %s", phase_name, finding)
     return model
