@@ -41,10 +41,7 @@ def read_bytes(content: bytes, name: str, model: ManifoldAutoencoder) -> Float[T
     try:
         pixels = read_picture(BytesIO(content), size, channels)
     except UnreadablePicture as error:
-        reason = str(error)
-        if "cannot identify" in reason:  # Pillow goes on to name an object in memory
-            reason = "it has no known image format"
-        raise DataError(f"'{name}' is not a readable image: {reason}") from None
+        raise DataError(f"'{name}' is not a readable image: {error}") from None
     return torch.from_numpy(pixels.copy()).float() / 255
 
 
