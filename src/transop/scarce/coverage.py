@@ -8,7 +8,7 @@ hidden layer: nearer than their fifth neighbour among as many real training imag
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -121,7 +121,7 @@ def _train_judge(data: ImageDataset, n_steps: int, progress: Progress) -> LeNet:
 
     return train_network(
         supply,
-        Protocol(n_steps=n_steps, batch_size=_JUDGE.batch_size, schedule=_JUDGE.schedule),
+        replace(_JUDGE, n_steps=n_steps),
         image_shape=data.image_shape,
         n_classes=data.n_classes,
         seed=_JUDGE_SEED,
