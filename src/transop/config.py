@@ -139,6 +139,9 @@ class FineTuningSettings(Section):
     anchor_weight: float = Field(
         0.0, ge=0, description="holds the latents' mean and spread where the phase found them"
     )
+    arrival_weight: float = Field(
+        0.0, ge=0, description="of [ARRIVAL]: the end of a path is decoded as the second image"
+    )
     network_steps: int = Field(50, ge=1, description="steps on the network before the turn changes")
     operator_steps: int = Field(50, ge=1)
     reconstruction_every: int = Field(

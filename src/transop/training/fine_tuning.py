@@ -6,6 +6,8 @@ network fixed. Coefficients are always inferred by the fast solver and held fixe
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -28,16 +30,27 @@ PHASE = "fine_tuning"
 _REVIEW_EVERY = 200
 
 
+# Takes raw latents of both images of pairs; gives the first ones, carried to the second.
+Move = Callable[[Tensor], Tensor]
+
+
 class _Through(nn.Module):
-    """Encodes and decodes in one call, the only one that data-parallel training sees."""
+    """Encodes, decodes and follows paths in one call, the only one that several devices see."""
 
-    def __init__(self, network: Autoencoder) -> None:
+    def __init__(self, network: Autoencoder, *, decode_moved: bool) -> None:
         super().__init__()
-        self.network = network
+        self.network, self._decode_moved = network, decode_moved
 
-    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, images: Tensor, move: Move | None
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """Give latents and decoded images, then moved latents and their images if asked for."""
         latents = self.network.encode(images)
-        return latents, self.network.decode(latents)
+        decoded = self.network.decode(latents)
+        if move is None or not bool(torch.isfinite(latents).all()):
+            return latents, decoded, None, None
+        moved = move(latents)
+        return latents, decoded, moved, self.network.decode(moved) if self._decode_moved else None
 
 
 def fine_tune(
@@ -55,6 +68,11 @@ def fine_tune(
     Without it the second term falls for two reasons that connect nothing: latents shrink, and
     they drift away from the origin until every operator is nearly a translation. With it, the
     term can only fall by drawing together what the pairs connect.
+
+    Nothing in these terms asks what the decoder makes of a point on a path, so it may also be
+    asked to show the second image where the path from the first one ends:
+
+    [ARRIVAL]  weight |x1 - decoded(transported z0)|^2
 
     Args:
         session: the run.
@@ -135,7 +153,7 @@ class _Tuner:
         self.learner = DictionaryLearner(session, model.operators, PHASE, settings)
         self.optimiser = torch.optim.Adam(model.autoencoder.parameters())
         self._through, self._wrapped_optimiser = session.set_up(
-            _Through(model.autoencoder), self.optimiser
+            _Through(model.autoencoder, decode_moved=settings.arrival_weight > 0), self.optimiser
         )
         self.watched: Tensor = torch.zeros(1, model.latent_dimension)
 
@@ -149,29 +167,40 @@ class _Tuner:
     ) -> None:
         """Take a step on the network with the operators fixed."""
         self._model.autoencoder.train()
-        raw, decoded = self._through(images)
+        move = None if reconstruction_only else self._move
+        raw, decoded, moved, arrived = self._through(images, move)
         if not loop.check(raw):
             return
         reconstruction = 2 * (decoded - images).square().mean()  # both images of a pair
         value = reconstruction
-        if not reconstruction_only:
-            latents = raw.float() / self._model.latent_scale
-            distance, drift = self._distance(latents), self._anchor.drift(latents)
+        if moved is not None:
+            distance, drift = self._distance(raw, moved), self._anchor.drift(self._scaled(raw))
             share = self._settings.reconstruction_weight
             value = share * reconstruction + (1 - share) * distance
             loop.record(joint=value.item(), network_distance=distance.item(), drift=drift.item())
             value = value + self._settings.anchor_weight * drift
+        if arrived is not None:
+            arrival = (arrived - images.chunk(2)[1]).square().mean()
+            loop.record(arrival_mse=arrival.item())
+            value = value + self._settings.arrival_weight * arrival
         if not loop.check(value):
             return
         loop.descend(self._wrapped_optimiser, value, rate)
         loop.record(mse=reconstruction.item() / 2)
 
-    def _distance(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, ""]:
-        """Evaluate 1/2 |z1 - transported z0|^2 over the two halves of a batch, differentiably."""
-        z0, z1 = latents.chunk(2)
+    def _scaled(self, raw: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+        return raw.float() / self._model.latent_scale
+
+    def _move(self, raw: Float[Tensor, "b d"]) -> Float[Tensor, "h d"]:
+        """Carry the first half of a batch to the second half, differentiably but for c."""
+        z0, z1 = self._scaled(raw).chunk(2)
         coefficients = self.learner.infer(z0.detach(), z1.detach())
         moved = transport(self._model.operators.operators.detach(), coefficients, z0)
-        return (z1 - moved).square().sum(1).mean() / 2
+        return moved * self._model.latent_scale
+
+    def _distance(self, raw: Float[Tensor, "b d"], moved: Float[Tensor, "h d"]) -> Tensor:
+        """Evaluate 1/2 |z1 - transported z0|^2, in scaled units."""
+        return self._scaled(raw.chunk(2)[1] - moved).square().sum(1).mean() / 2
 
     def step_operators(self, loop: Loop, images: Float[Tensor, "b c h w"]) -> None:
         """Take a step on the operators with the network fixed."""
@@ -179,6 +208,6 @@ class _Tuner:
         with torch.no_grad():
             raw = self._model.autoencoder.encode(images)
         if loop.check(raw):
-            z0, z1 = (raw.float() / self._model.latent_scale).chunk(2)
+            z0, z1 = self._scaled(raw).chunk(2)
             self.watched = z0
             self.learner.step(loop, z0, z1, self._settings.operator_learning_rate)
