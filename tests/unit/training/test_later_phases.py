@@ -106,6 +106,23 @@ def test_anchored_latents_stay_where_they_were(make_session, model, bars):
     assert drifts[1] < 0.2 * drifts[0]
 
 
+def test_asked_for_arrivals_the_decoder_shows_the_second_image_where_paths_end(
+    make_session, model, bars
+):
+    settings = [*FINE, "fine_tuning.epochs=20", "fine_tuning.network_learning_rate=2e-3"]
+    settings += ["fine_tuning.reconstruction_weight=0", "fine_tuning.reconstruction_every=0"]
+    pairs, images = NeighbourPairs(bars), bars.batch(bars.splits["train"])
+    errors = []
+    for weight in (0, 5):
+        tuned = deepcopy(model)
+        session = make_session(*settings, f"fine_tuning.arrival_weight={weight}", name=f"a{weight}")
+        fine_tune(session, tuned, bars, pairs)
+        z0 = tuned.encode(images)
+        arrived = tuned.decode(tuned.latent_path(z0, z0[pairs.nearest], torch.tensor([1.0]))[:, 0])
+        errors.append(float((arrived - images[pairs.nearest]).square().mean().detach()))
+    assert errors[1] < 0.9 * errors[0], errors
+
+
 def test_network_and_operator_steps_take_turns(make_session, bars):
     changed = []
     for n_steps in (1, 2, 3):
