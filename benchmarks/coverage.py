@@ -1,4 +1,4 @@
-"""Where is accuracy lost? Coverage against label errors, for each way of sampling.
+"""Where is accuracy lost? To what is not covered or to wrong names, for each way of sampling.
 
     python benchmarks/coverage.py runs/mnist --out docs/figures/coverage-mnist
 
@@ -32,20 +32,19 @@ ROWS = [
 
 
 def draw(points: list[dict], examples: torch.Tensor, titles: list[str]):
-    """Draw coverage over label errors at the left, images of every row at the right."""
+    """Draw what is lost to what as bars at the left, images of every row at the right."""
     with look():
         figure = new_figure(10.5, 4.2)
         axes = figure.add_subplot(1, 2, 1)
-        for number, point in enumerate(points):
-            guarded = point["title"].startswith("guard")
-            colour = COLOURS[1] if guarded else COLOURS[6 if number < 2 else 0]
-            x, y = 100 * point["label errors"], 100 * point["coverage"]
-            axes.plot(x, y, "o", color=colour)
-            axes.annotate(point["title"], (x, y), (4, 4), textcoords="offset points", fontsize=7)
-        axes.set_xlabel("images with another name, %")
-        axes.set_ylabel("validation images with one nearby, %")
-        axes.margins(0.18, 0.1)
-        axes.grid(alpha=0.3)
+        places = range(len(points))
+        missed = [100 * point["missed"] for point in points]
+        misled = [100 * max(point["misled"], 0) for point in points]
+        axes.barh(places, missed, color=COLOURS[0], label="nothing rightly named is close")
+        axes.barh(places, misled, left=missed, color=COLOURS[1], label="misled by wrong names")
+        axes.set_yticks(places, [point["title"] for point in points])
+        axes.invert_yaxis()
+        axes.set_xlabel("validation images named wrongly by the closest image, %")
+        axes.legend(frameon=False, fontsize=8, loc="lower right")
         right = figure.add_subplot(1, 2, 2)
         draw_block(right, Block(examples.numpy(), row_labels=tuple(titles)))
     return figure
@@ -70,7 +69,8 @@ def main() -> None:
                 "row": name,
                 "title": title,
                 "label errors": round(mean(one.label_errors for one in found), 4),
-                "coverage": round(mean(one.coverage for one in found), 4),
+                "missed": round(mean(one.missed for one in found), 4),
+                "misled": round(mean(one.misled for one in found), 4),
             }
         )
         print(json.dumps(points[-1]), flush=True)

@@ -23,14 +23,19 @@ FREE = ["operators.real_part_penalty=0", "fine_tuning.real_part_penalty=0"]
 ROWS = {
     "operators alone": ALONE,
     "no penalty on real parts": [*ALONE, *FREE],
-    "half the sparsity weight": [*ALONE, "operators.sparsity_weight=0.1"],
+    "twice the sparsity weight": [*ALONE, "operators.sparsity_weight=0.2"],
     "twice the decay": [*ALONE, "operators.operator_decay=4e-4"],
     "20 neighbours": [*ALONE, "pairs.n_neighbours=20"],
     "pairs by pixels": [*ALONE, "pairs.strategy=pixel"],
     "32 operators": [*ALONE, "operators.n_operators=32"],
     "two blocks": [*ALONE, "operators.n_blocks=2"],
-    "fine-tuned, latents free": ["fine_tuning.anchor_weight=0"],
-    "fine-tuned, latents held": [],
+    "fine-tuned, latents free": ["fine_tuning.anchor_weight=0", "fine_tuning.arrival_weight=0"],
+    "fine-tuned, latents held": ["fine_tuning.arrival_weight=0"],
+    "fine-tuned, latents held, arrivals": [],
+    "the same, twice the sparsity weight": [
+        "operators.sparsity_weight=0.2",
+        "fine_tuning.sparsity_weight=0.2",
+    ],
 }
 LEFT_OUT = ["classifier.epochs=0", "coefficient_encoder.epochs=0"]
 TIMES = [1.0, 1.5, 2.0, 2.5, 3.0]
@@ -44,11 +49,12 @@ def measure(model: ManifoldAutoencoder, judge: ManifoldAutoencoder, dataset) -> 
     start, end = dataset.batch(test[first]), dataset.batch(test[second])
     truth = torch.from_numpy(labels[first])
     result = measure_extrapolation(model, judge.classify, start, end, truth, times=TIMES)
-    living = model.operators.living()
+    living, real_parts = model.operators.living(), largest_real_part(model.operators.operators)
     return {
         "living": int(living.sum()),
-        "largest real part": float(largest_real_part(model.operators.operators)[living].max()),
-        "residual": float(result.residual.mean()),
+        "largest real part": round(float(real_parts[living].max()), 2),
+        "residual": round(float(result.residual.mean()), 3),
+        "way": round(float(result.way.mean()), 3),
         "operators": [round(100 * share, 1) for share in result.accuracy()],
         "control": [round(100 * share, 1) for share in result.control_accuracy()],
     }

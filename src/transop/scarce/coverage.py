@@ -1,16 +1,16 @@
-"""Where is accuracy lost? How much of a class moved images reach, and how many lose its name.
+"""Where is accuracy lost? To what moved images do not reach, and to those with a wrong name.
 
-A judge that no row has seen, a LeNet-5 trained on all training labels, looks at the images a row
-would train on. *Label errors* are the images it calls by another name. *Coverage* is the share of
-validation images that have one of the row's images of their class nearby, in the judge's last
-hidden layer: nearer than their fifth neighbour among as many real training images.
+Validation images are named after the closest image a row would train on, pixel by pixel. A judge
+that no row has seen, a LeNet-5 trained on all training labels, says which of the row's images have
+lost their name. *Missed* are validation images named wrongly even when those are left out: nothing
+rightly named is close. *Misled* are the further ones that wrong names cost. The judge's errors on
+real images count as wrong names too; the row "none" shows how many they are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -24,17 +24,17 @@ from transop.scarce.rows import Row
 
 _JUDGE_SEED = 9_001  # no row's network starts from it
 _JUDGE = Protocol(n_steps=8_000, batch_size=64, schedule="cosine")
-_NEIGHBOUR = 5
 _CHUNK = 500
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What the judge says of the images of one row and seed."""
+    """What becomes of the validation images when the images of one row and seed name them."""
 
     row: str
-    label_errors: float
-    coverage: float
+    label_errors: float  # share of the row's images that the judge calls by another name
+    missed: float  # share of validation images
+    misled: float  # share of validation images; below zero if wrong names did more good than harm
     examples: Float[Tensor, "k c h w"]  # one image per class, as the row would train on it
 
 
@@ -43,7 +43,8 @@ class CoverageStudy:
 
     Args:
         experiment: the data set and, for learned rows, the run.
-        n_images: images a row makes up, and real images they are compared with.
+        n_images: images a row makes up.
+        n_named: validation images they name.
         judge_steps: optimiser steps of the judge; None for the usual number.
         progress: announces long work.
     """
@@ -53,6 +54,7 @@ class CoverageStudy:
         experiment: Experiment,
         *,
         n_images: int = 20_000,
+        n_named: int = 5_000,
         judge_steps: int | None = None,
         progress: Progress = silent,
     ) -> None:
@@ -60,54 +62,39 @@ class CoverageStudy:
         data = experiment.dataset
         self._judge = _train_judge(data, judge_steps or _JUDGE.n_steps, progress)
         assert data.labels is not None
-        rows = data.splits["validation"]
-        self._places, self._names = self._look(data.batch(rows)), data.labels[rows]
-        real = data.splits["train"][:n_images]
-        places = self._look(data.batch(real))
-        self._radii = self._distances(places, data.labels[real], _NEIGHBOUR)
+        rows = data.splits["validation"][:n_named]
+        self._pixels = data.batch(rows).flatten(1)
+        self._names = torch.from_numpy(data.labels[rows])
 
     def measure(self, row: Row, seed: int) -> Coverage:
-        """Make up images as a row would train on them, and have them judged."""
+        """Make up images as a row would train on them, and let them name validation images."""
         experiment = self._experiment
         images, labels, _ = draw_labelled(experiment.dataset, experiment.protocol.n_per_class, seed)
         supply = open_supply(experiment, row, seed, images, labels, self._progress)
         made, names = supply(self._n_images)
-        places, said = self._look(made), self._say(made)
-        nearest = self._distances(places, names.numpy(), 1)
-        firsts = [int((names == label).nonzero()[0]) for label in np.unique(names.numpy())]
+        right = self._say(made) == names
+        missed = self._errors(made[right], names[right])
+        firsts = [int((names == label).nonzero()[0]) for label in set(names.tolist())]
         return Coverage(
             row=row.name,
-            label_errors=float((said != names).float().mean()),
-            coverage=float((nearest <= self._radii).float().mean()),
+            label_errors=1 - float(right.float().mean()),
+            missed=missed,
+            misled=self._errors(made, names) - missed,
             examples=made[firsts],
-        )
-
-    @torch.inference_mode()
-    def _look(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n f"]:
-        """Give the judge's last hidden layer, in which images it treats alike are close."""
-        before_logits = self._judge.head[:-1]
-        return torch.cat(
-            [before_logits(self._judge.features(part)) for part in torch.split(images, _CHUNK)]
         )
 
     @torch.inference_mode()
     def _say(self, images: Float[Tensor, "n c h w"]) -> Int[Tensor, " n"]:
         return torch.cat([self._judge(part).argmax(1) for part in torch.split(images, _CHUNK)])
 
-    def _distances(
-        self, places: Float[Tensor, "n f"], names: Int[np.ndarray, " n"], neighbour: int
-    ) -> Float[Tensor, " v"]:
-        """Measure how far validation images are from their n-th neighbour of the same class."""
-        found = torch.full((len(self._names),), torch.inf)
-        for label in np.unique(self._names):
-            ours = torch.from_numpy(np.flatnonzero(self._names == label))
-            theirs = places[torch.from_numpy(np.flatnonzero(names == label))]
-            if len(theirs) < neighbour:
-                continue
-            for part in torch.split(ours, _CHUNK):
-                distance = torch.cdist(self._places[part], theirs)
-                found[part] = distance.kthvalue(neighbour, dim=1).values
-        return found
+    @torch.inference_mode()
+    def _errors(self, images: Float[Tensor, "n c h w"], names: Int[Tensor, " n"]) -> float:
+        """Give the share of validation images whose closest image carries another name."""
+        pixels = images.flatten(1)
+        said = [
+            names[torch.cdist(part, pixels).argmin(1)] for part in torch.split(self._pixels, _CHUNK)
+        ]
+        return float((torch.cat(said) != self._names).float().mean())
 
 
 def _train_judge(data: ImageDataset, n_steps: int, progress: Progress) -> LeNet:
