@@ -86,6 +86,9 @@ class OperatorSettings(Section):
     initialisation: Literal["unit-norm", "gaussian"] = "unit-norm"
     variance: float = Field(0.05, gt=0)
     latent_scale: float | Literal["auto"] = "auto"
+    origin: Literal["encoder", "mirrored"] = Field(
+        "encoder", description="on which side of the latents the point lies that paths turn round"
+    )
     sparsity_weight: float = Field(0.05, ge=0, description="zeta, in the units of [OBJECTIVE]")
     operator_decay: float = Field(1e-4, ge=0, description="gamma, in the units of [OBJECTIVE]")
     real_part_penalty: float = Field(0.0, ge=0, description="weight of [REALPART]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -31,7 +32,9 @@ class Autoencoder(nn.Module):
         decoder: latents (b, d) to images (b, c, h, w).
     """
 
-    def __init__(self, shape: AutoencoderShape, encoder: nn.Module, decoder: nn.Module) -> None:
+    def __init__(
+        self, shape: AutoencoderShape, encoder: nn.Sequential, decoder: nn.Sequential
+    ) -> None:
         super().__init__()
         self.shape = shape
         self.encoder = encoder
@@ -50,6 +53,19 @@ class Autoencoder(nn.Module):
     def forward(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
         """Encode and decode."""
         return self.decode(self.encode(images))
+
+    @torch.no_grad()
+    def shift_latents(self, offset: Float[Tensor, " d"]) -> None:
+        """Add a constant to all latents, in place; what is decoded stays as it was.
+
+        The last layer of every encoder and the first of every decoder here are linear, so their
+        biases take the constant in.
+        """
+        last, first = self.encoder[-1], self.decoder[0]
+        assert isinstance(last, nn.Linear)
+        assert isinstance(first, nn.Linear)
+        last.bias.add_(offset)
+        first.bias.sub_(first.weight @ offset)
 
     def architecture(self) -> dict[str, str | int]:
         """List the keyword arguments with which ``build_autoencoder`` builds this network."""

@@ -31,9 +31,13 @@ def train_operators(
 
     [OBJECTIVE]  1/2 |z1 - expm(sum_m c_m Psi_m) z0|^2 + gamma/2 sum_m |Psi_m|^2 + zeta |c|_1
 
+    Operators turn points round the origin, and where that lies is an accident of the encoder's
+    bias. ``operators.origin = "mirrored"`` puts it on the other side of the latents, at the same
+    distance; paths then bend the other way. The network takes the shift in.
+
     Args:
         session: the run.
-        model: its operators, latent scale and sparsity weight change.
+        model: its operators, latent scale and sparsity weight change; its network by the shift.
         latents: raw latents of the training images.
         pairs: which of them belong together.
 
@@ -42,6 +46,10 @@ def train_operators(
         order.
     """
     settings = session.settings.operators
+    if settings.origin == "mirrored":
+        offset = -2 * latents.mean(0)
+        model.autoencoder.shift_latents(offset.to(session.device))
+        latents = latents + offset
     scale = settings.latent_scale
     model.latent_scale = find_latent_scale(latents) if scale == "auto" else float(scale)
     model.sparsity_weight = settings.sparsity_weight

@@ -149,6 +149,19 @@ def test_the_automatic_scale_brings_latents_to_about_one(make_session):
     assert find_latent_scale(torch.zeros(5, 2)) == 1.0
 
 
+def test_a_mirrored_origin_moves_the_latents_and_not_the_pictures(make_session):
+    pairs, model = RotatedPairs(), fresh_model()
+    images = torch.rand(6, 1, 16, 16, generator=torch.Generator().manual_seed(1))
+    model.autoencoder.eval()
+    latents, seen = model.autoencoder.encode(images), model.autoencoder(images)
+    shifted = pairs.latents + torch.tensor([1.0, 0.0, -2.0, 0.0])
+    session = make_session(*OPERATORS, "operators.epochs=0", "operators.origin=mirrored")
+    train_operators(session, model, shifted, pairs)
+    moved = model.autoencoder.encode(images) - latents
+    torch.testing.assert_close(moved, (-2 * shifted.mean(0)).expand(6, 4))
+    torch.testing.assert_close(model.autoencoder(images), seen)
+
+
 @pytest.mark.parametrize("tolerance", [0.0, 0.5])
 def test_the_real_part_gradient_agrees_with_differences(tolerance):
     operators = torch.randn(2, 5, 5, generator=torch.Generator().manual_seed(1)).double()
