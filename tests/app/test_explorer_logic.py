@@ -1,6 +1,7 @@
 """What the explorer's views compute, without a page."""
 
 import base64
+import tracemalloc
 import zipfile
 from io import BytesIO
 
@@ -11,7 +12,13 @@ from PIL import Image
 
 from transop.errors import DataError, UserError
 from transop.explorer import fragments, open_run
-from transop.explorer.intake import LARGEST_FILE, read_collection, read_drawing, read_upload
+from transop.explorer.intake import (
+    LARGEST_FILE,
+    MOST_IMAGES,
+    read_collection,
+    read_drawing,
+    read_upload,
+)
 from transop.explorer.transform import move, start_from, surprise
 
 
@@ -179,6 +186,45 @@ def test_a_zip_member_that_unpacks_without_end_is_left_out(run, tmp_path):
     images, complaints = read_collection([file], run.model)
     assert list(images) == ["fine.png"]
     assert "more than allowed" in complaints[0]
+
+
+def test_a_zip_of_many_that_together_unpack_without_end_is_stopped(run, tmp_path):
+    file = tmp_path / "bombs.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("fine.png", png())
+        for number in range(12):
+            archive.writestr(f"bomb-{number}.png", bytes(LARGEST_FILE))
+    tracemalloc.start()
+    images, complaints = read_collection([file], run.model)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert list(images) == ["fine.png"]
+    assert complaints[-1] == "'bombs.zip' unpacks to more than 200 MB; split it"
+    assert most < 5 * LARGEST_FILE
+
+
+def test_only_so_many_images_are_taken_at_a_time_and_no_copy_stays(run, tmp_path):
+    files = []
+    for number in range(MOST_IMAGES + 2):
+        files.append(tmp_path / f"{number}.png")
+        files[-1].write_bytes(png())
+    images, complaints = read_collection(files, run.model)
+    assert len(images) == MOST_IMAGES
+    assert complaints == [f"'{MOST_IMAGES}.png' and what follows: only {MOST_IMAGES} at a time"]
+    assert not any(file.exists() for file in files)
+
+
+def test_a_damaged_member_of_a_zip_is_named_and_the_others_are_taken(run, tmp_path):
+    file = tmp_path / "many.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("damaged.png", png(200) * 20)
+        archive.writestr("fine.png", png())
+    content = bytearray(file.read_bytes())
+    content[51:66] = bytes(range(240, 255))  # behind the first member's header
+    file.write_bytes(content)
+    images, complaints = read_collection([file], run.model)
+    assert list(images) == ["fine.png"]
+    assert complaints[0].startswith("'damaged.png' in 'many.zip' cannot be unpacked")
 
 
 def test_a_file_that_only_claims_to_be_a_zip_is_refused(run, tmp_path):

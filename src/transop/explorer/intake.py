@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import lzma
 import zipfile
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
@@ -23,7 +25,18 @@ from transop.model import ManifoldAutoencoder
 
 LARGEST_FILE = 20 * 2**20  # bytes of one upload, and of one unpacked member of a zip
 MOST_IMAGES = 200
+_LARGEST_ZIP = 10 * LARGEST_FILE  # bytes of all that a zip unpacks to
 _LARGEST_DRAWING = 2**20
+# What reading a damaged, encrypted or unusual member of a zip may raise.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    RuntimeError,
+    NotImplementedError,
+    EOFError,
+    OSError,
+)
 _PREFIX = "data:image/png;base64,"
 
 
@@ -71,24 +84,30 @@ def read_collection(
     """
     images: dict[str, Tensor] = {}
     complaints: list[str] = []
-    for file in map(Path, files):
-        content = _take(file)
-        members = {file.name: content}
+    for name, content in _members(files, complaints):
+        if len(images) >= MOST_IMAGES:
+            complaints.append(f"'{name}' and what follows: only {MOST_IMAGES} at a time")
+            break
         try:
-            if file.suffix.lower() == ".zip":
-                members = _unzip(content, file.name, complaints)
+            images[_free(name, images)] = read_bytes(content, name, model)
         except DataError as error:
             complaints.append(str(error))
-            continue
-        for name, member in members.items():
-            if len(images) >= MOST_IMAGES:
-                complaints.append(f"'{name}' and what follows: only {MOST_IMAGES} at a time")
-                return images, complaints
-            try:
-                images[_free(name, images)] = read_bytes(member, name, model)
-            except DataError as error:
-                complaints.append(str(error))
+    for file in files:  # those not come to, too
+        Path(file).unlink(missing_ok=True)
     return images, complaints
+
+
+def _members(files: Sequence[str | Path], complaints: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Give uploaded images and those inside of uploaded zips, one at a time."""
+    for file in map(Path, files):
+        try:
+            content = _take(file)
+            if file.suffix.lower() == ".zip":
+                yield from _unzip(content, file.name, complaints)
+            else:
+                yield file.name, content
+        except DataError as error:
+            complaints.append(str(error))
 
 
 def _take(file: Path) -> bytes:
@@ -102,26 +121,35 @@ def _take(file: Path) -> bytes:
         file.unlink(missing_ok=True)
 
 
-def _unzip(content: bytes, name: str, complaints: list[str]) -> dict[str, bytes]:
-    """Unpack the images of a zip into memory, by bare names; no member may exceed the limit."""
+def _unzip(content: bytes, name: str, complaints: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Unpack the images of a zip by bare names, each only when it is asked for.
+
+    Neither one member nor all together may unpack to more than is allowed.
+    """
     if len(content) > LARGEST_FILE:
         raise DataError(f"'{name}' is larger than {LARGEST_FILE // 2**20} MB; split it")
-    members: dict[str, bytes] = {}
     try:
-        with zipfile.ZipFile(BytesIO(content)) as archive:
-            wanted = [i for i in archive.infolist() if _is_image(i.filename)]
-            for info in wanted[: MOST_IMAGES + 1]:
-                with archive.open(info) as stream:
-                    unpacked = stream.read(LARGEST_FILE + 1)
-                if len(unpacked) > LARGEST_FILE:
-                    complaints.append(f"'{info.filename}' unpacks to more than allowed: left out")
-                    continue
-                members[_free(PurePosixPath(info.filename).name, members)] = unpacked
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, OSError) as error:
+        archive = zipfile.ZipFile(BytesIO(content))
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
         raise DataError(f"'{name}' is not a readable zip: {error}") from None
-    if not members:
+    wanted = [info for info in archive.infolist() if _is_image(info.filename)]
+    if not wanted:
         raise DataError(f"'{name}' contains no image files")
-    return members
+    left = _LARGEST_ZIP
+    for info in wanted:
+        try:
+            with archive.open(info) as stream:
+                unpacked = stream.read(LARGEST_FILE + 1)
+        except _DAMAGE as error:
+            complaints.append(f"'{info.filename}' in '{name}' cannot be unpacked: {error}")
+            continue
+        left -= len(unpacked)
+        if left < 0:
+            raise DataError(f"'{name}' unpacks to more than {_LARGEST_ZIP // 2**20} MB; split it")
+        if len(unpacked) > LARGEST_FILE:
+            complaints.append(f"'{info.filename}' unpacks to more than allowed: left out")
+            continue
+        yield PurePosixPath(info.filename).name, unpacked
 
 
 def _is_image(name: str) -> bool:
@@ -129,7 +157,7 @@ def _is_image(name: str) -> bool:
     return path.suffix.lower() in EXTENSIONS and not path.name.startswith(".")
 
 
-def _free(name: str, taken: dict[str, Tensor] | dict[str, bytes]) -> str:
+def _free(name: str, taken: dict[str, Tensor]) -> str:
     """Change a name that is taken already."""
     number, path = 1, PurePosixPath(name)
     while name in taken:
