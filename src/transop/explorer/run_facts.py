@@ -9,8 +9,8 @@ from typing import Any
 
 from transop.artifacts import read_json
 from transop.errors import ArtifactError
+from transop.evaluation.wording import in_words
 from transop.explorer.opened import OpenRun
-from transop.training.measures import in_words
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transop.plotting.style import COLOURS, FAINT, INK, MUTED, look, new_figure
+from transop.colours import COLOURS
+from transop.plotting.style import FAINT, INK, MUTED, look, new_figure
 
 _FEW_POINTS = 14  # so short a line shows the points it consists of
 

@@ -10,8 +10,9 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from transop.colours import COLOURS
 from transop.errors import UserError
-from transop.plotting.style import COLOURS, look, new_figure
+from transop.plotting.style import look, new_figure
 
 _LABEL_INCHES, _TITLE_INCHES = 0.07, 0.25
 

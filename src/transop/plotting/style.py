@@ -13,9 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure, SubFigure
 
 from transop.artifacts import write_atomically
+from transop.colours import COLOURS
 
-# Told apart by readers with colour-blindness (Okabe and Ito's set, strongest contrast first).
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 INK = "#222222"
 MUTED = "#6b6b6b"
 FAINT = "#d9d9d9"

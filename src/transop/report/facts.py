@@ -9,7 +9,7 @@ from transop import __version__
 from transop.artifacts import RunFolder, read_json
 from transop.config import PHASES, Settings, load_settings
 from transop.errors import ArtifactError
-from transop.training.measures import in_words
+from transop.evaluation.wording import in_words
 
 METHODS = {
     "mae": "manifold autoencoder with transport operators",
