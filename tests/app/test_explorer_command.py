@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -10,7 +11,9 @@ import urllib.request
 import pytest
 
 from transop import cli
-from transop.explorer.server import is_loopback
+from transop.errors import UserError
+from transop.explorer import open_run
+from transop.explorer.server import is_loopback, serving
 
 
 def test_a_run_that_is_not_there_is_a_user_mistake(tmp_path, capfd):
@@ -23,6 +26,39 @@ def test_a_run_that_is_not_there_is_a_user_mistake(tmp_path, capfd):
 )
 def test_only_loopback_counts_as_private(host, expected):
     assert is_loopback(host) == expected
+
+
+def test_the_page_starts_without_what_only_training_and_figures_need():
+    code = (
+        "import sys, transop.explorer.server, transop.explorer.page\n"
+        "print({'matplotlib', 'lightning_fabric', 'torch._dynamo'} & set(sys.modules) or 'none')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "none"
+
+
+def test_a_port_that_is_taken_is_a_user_mistake():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"cannot listen on 127.0.0.1, port {port}"):
+            serving(None, port=port).__enter__()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_browser_is_opened_only_if_wanted_and_two_pages_find_two_ports(
+    full_run, monkeypatch, wanted
+):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    run = open_run(full_run)
+    with serving(run, open_browser=wanted) as first, serving(run) as second:
+        assert opened == ([first] if wanted else [])
+        assert first != second
+        for address in (first, second):
+            assert urllib.request.urlopen(address).status == 200
 
 
 @pytest.mark.browser

@@ -62,7 +62,7 @@ def bare_address(make_run):
 
 @pytest.fixture(scope="module")
 def colour_address(make_run):
-    with serving(open_run(make_run(channels=3, labels=False, encoder=False))) as served:
+    with serving(open_run(make_run(channels=3))) as served:
         yield served
 
 
@@ -146,6 +146,19 @@ def test_the_next_image_of_a_class_can_be_picked(address, visit, full_run):
     assert page.locator("#transform-number input").input_value() == "2"
 
 
+def test_a_number_is_taken_as_it_is_typed_and_an_empty_field_waits(address, visit):
+    page = visit(address)
+    given = page.locator("#transformed img").first
+    before = given.get_attribute("src")
+    number = page.locator("#transform-number input")
+    number.fill("")
+    number.fill("4")
+    wait_until(lambda: given.get_attribute("src") != before)
+    assert page.locator(".toast-body").count() == 0
+    number.fill("4000")
+    page.wait_for_selector(".toast-body:has-text('not between 1 and 30')")
+
+
 def test_an_upload_is_taken_and_a_bad_one_refused_in_a_sentence(address, visit, tmp_path):
     page = visit(address)
     before = moved_picture(page)
@@ -185,15 +198,20 @@ def test_views_are_reached_by_keyboard_alone(address, visit):
     page.wait_for_selector("#map circle >> visible=true")
 
 
+def draw(page, canvas):
+    page.locator(canvas).scroll_into_view_if_needed()
+    box = page.locator(canvas).bounding_box()
+    page.mouse.move(box["x"] + 60, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.7 * box["width"], box["y"] + 0.7 * box["height"], steps=4)
+    page.mouse.up()
+
+
 def test_a_drawing_is_taken(address, visit):
     page = visit(address)
     before = moved_picture(page)
     page.get_by_role("tab", name="Draw").first.click()
-    box = page.locator("#transform-draw canvas").bounding_box()
-    page.mouse.move(box["x"] + 60, box["y"] + 60)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 200, box["y"] + 200, steps=4)
-    page.mouse.up()
+    draw(page, "#transform-draw canvas")
     wait_until(lambda: moved_picture(page) != before)
 
 
@@ -225,6 +243,27 @@ def test_a_path_is_walked_its_time_moved_and_offered_as_files(address, visit):
         with page.expect_download() as download:
             page.click(f"text={words}")
         assert download.value.path().read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_a_path_begins_at_an_upload_and_ends_at_a_drawing(address, visit, tmp_path, width):
+    page = visit(address, width=width)
+    show(page, "Path")
+    start, end = (page.locator(f"#path-{key}-image img") for key in ("start", "end"))
+    before = [image.get_attribute("src") for image in (start, end)]
+    file = tmp_path / "stripes.png"
+    Image.fromarray(np.tile(np.arange(40, dtype=np.uint8) * 6, (40, 1))).save(file)
+    tabs = page.locator(".tp-end")
+    tabs.nth(0).get_by_role("tab", name="Upload").click()
+    tabs.nth(0).locator("input[type=file]").set_input_files(file)
+    wait_until(lambda: start.get_attribute("src") != before[0])
+    tabs.nth(1).get_by_role("tab", name="Draw").click()
+    draw(page, "#path-end-draw canvas")
+    wait_until(lambda: end.get_attribute("src") != before[1])
+    page.click("#walk")
+    page.wait_for_selector("#strips img")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.failures == []
 
 
 def test_a_point_of_the_map_is_chosen_by_mouse_and_by_keyboard(address, visit):
@@ -311,11 +350,18 @@ def test_a_run_with_nothing_but_operators_still_moves_and_walks(bare_address, vi
     assert page.failures == []
 
 
-def test_colour_images_are_shown_in_colour(colour_address, visit):
+def test_every_view_works_with_colour_images(colour_address, visit):
     page = visit(colour_address)
     assert page.locator("#transformed img").first.evaluate("e => e.naturalWidth") == 16
     page.get_by_role("tab", name="Draw").first.click()
     assert page.locator("#transform-draw input[type=color]").is_visible()
+    for view, sign in SIGNS.items():
+        show(page, view)
+        page.wait_for_selector(f"{sign} >> visible=true")
+    show(page, "Path")
+    page.click("#walk")
+    page.wait_for_selector("#strips .tp-curve")
+    assert page.failures == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -54,10 +54,12 @@ def test_a_walk_agrees_with_the_models_own_path(run, walked):
     np.testing.assert_allclose(walked.path.frames[walked.position(2)], frames[0], atol=1e-4)
 
 
-def test_curves_are_drawn_for_the_classes_at_both_ends(walked):
+def test_curves_are_drawn_for_the_classes_at_both_ends_and_for_those_that_win_between(walked):
     chosen = notable_classes(walked)
     assert int(walked.path.probabilities[walked.position(0)].argmax()) == chosen[0]
-    assert len(chosen) in (1, 2)
+    assert int(walked.line.probabilities[walked.position(1)].argmax()) in chosen[:2]
+    winners = set(walked.path.probabilities.argmax(1)) | set(walked.line.probabilities.argmax(1))
+    assert set(chosen) == winners
 
 
 def test_a_bare_run_walks_without_probabilities(bare):

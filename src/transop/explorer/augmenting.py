@@ -16,7 +16,6 @@ from torch import Tensor
 from transop.errors import UserError
 from transop.explorer.fragments import png
 from transop.explorer.opened import OpenRun
-from transop.plotting import image_grid, render_figure
 
 MOST_COPIES = 12
 _ON_SHEET = 12
@@ -24,8 +23,9 @@ _ON_SHEET = 12
 
 @dataclass(frozen=True)
 class Augmented:
-    """What augmentation gave: a picture of the first images and a zip of all copies."""
+    """What augmentation gave: the first images with their copies, as a picture too, and a zip."""
 
+    shown: Float[np.ndarray, "n k c h w"]
     sheet: bytes
     archive: bytes
     n_images: int
@@ -61,14 +61,16 @@ def augment_images(
     given = torch.stack(list(images.values()))
     copies = torch.stack([augment(given) for _ in range(n_copies)], dim=1)
     everything = torch.cat([given[:, None], copies], dim=1).numpy()
-    return Augmented(_sheet(everything), _pack(list(images), everything), len(given), n_copies)
+    shown, archive = everything[:_ON_SHEET], _pack(list(images), everything)
+    return Augmented(shown, _sheet(shown), archive, len(given), n_copies)
 
 
 def _sheet(rows: Float[np.ndarray, "n k c h w"]) -> bytes:
-    shown = rows[:_ON_SHEET]
+    from transop.plotting import image_grid, render_figure
+
     labels = ["image", *(str(number) for number in range(1, rows.shape[1]))]
-    boxed = [(row, 0) for row in range(len(shown))]
-    return render_figure(image_grid(shown, column_labels=labels, boxed=boxed), "png")
+    boxed = [(row, 0) for row in range(len(rows))]
+    return render_figure(image_grid(rows, column_labels=labels, boxed=boxed), "png")
 
 
 def _pack(names: list[str], rows: Float[np.ndarray, "n k c h w"]) -> bytes:

@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float
 from PIL import Image, ImageDraw, ImageFont
 
-from transop.plotting import COLOURS
+from transop.colours import COLOURS
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 640, 220, 60, 28  # of a curve, in its own units
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 640, 220, 76, 28  # of a curve, in its own units
 
 
 def png(image: Float[np.ndarray, "c h w"]) -> bytes:
@@ -112,6 +112,18 @@ def strip(
         shown = picture(frame, label, size="small")
         cells.append(f"<figure{css}>{shown}<figcaption>{escape(words)}</figcaption></figure>")
     return f'<p class="tp-title">{escape(title)}</p><div class="tp-strip">{"".join(cells)}</div>'
+
+
+def contact_sheet(rows: Float[np.ndarray, "n k c h w"]) -> str:
+    """Lay out each image, outlined, before its copies."""
+    cells = []
+    for number, row in enumerate(rows, 1):
+        for copy, image in enumerate(row):
+            words = f"image {number}, copy {copy}" if copy else f"image {number}"
+            shown = picture(image, words, size="small")
+            cells.append(f"<div>{shown}</div>" if copy else f'<div class="tp-marked">{shown}</div>')
+    columns = f"grid-template-columns:repeat({rows.shape[1]},max-content)"
+    return f'<div class="tp-sheet" style="{columns}">{"".join(cells)}</div>'
 
 
 def curves(

@@ -9,6 +9,8 @@ import gradio as gr
 from transop.explorer.opened import OpenRun
 from transop.explorer.views import VIEWS
 
+_FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
+_MONO = ("ui-monospace", "Menlo", "Consolas", "monospace")
 _CLEANING_SECONDS = 600  # uploads are deleted when read; this is for those nobody read
 
 
@@ -36,4 +38,14 @@ def _heading(run: OpenRun, name: str) -> str:
         f"{living} of {total} operators alive in {model.latent_dimension} latent dimensions; "
         f"{'grey' if channels == 1 else 'colour'} images of {size} x {size} pixels"
     )
-    return f"<h1>{escape(name)}</h1><p>{facts}</p>"
+    return f'<h1>{escape(name)}</h1><p class="tp-facts">{facts}</p>'
+
+
+def look() -> gr.themes.Base:
+    """Choose colours and fonts: blue, so that the alarm's red stands apart; no fonts to load."""
+    theme = gr.themes.Default(primary_hue="blue", font=_FONTS, font_mono=_MONO)
+    return theme.set(
+        button_primary_background_fill="*primary_600",
+        button_primary_background_fill_hover="*primary_700",
+        slider_color="*primary_600",
+    )

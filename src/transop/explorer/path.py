@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from transop.operators import transport_path
 
 FROM, TO = -1.0, 3.0
 _N_TIMES = 65
+_MOST_CURVES = 4
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,12 @@ def walk(run: OpenRun, start: Float[Tensor, "c h w"], end: Float[Tensor, "c h w"
 
 
 def warm_up(run: OpenRun) -> None:
-    """Walk once for nobody, so that nobody waits for the solver's first compilation."""
+    """Do once for nobody what takes seconds the first time, so that nobody waits for it.
+
+    That is Matplotlib, which Gradio asks for at the first touch of a slider, and the solver's
+    compilation.
+    """
+    importlib.import_module("transop.plotting")
     walk(run, torch.zeros(run.model.image_shape), torch.ones(run.model.image_shape))
 
 
@@ -121,10 +128,14 @@ def _way(run: OpenRun, points: Float[Tensor, "t d"]) -> Way:
 
 
 def notable_classes(walked: Walk) -> list[int]:
-    """Choose the classes whose probability is worth a curve: at the start, and at the end."""
+    """Choose the classes worth a curve: at the start, at the end, and those that win in between."""
     if walked.path.probabilities is None or walked.line.probabilities is None:
         return []
     start, end = walked.position(0.0), walked.position(1.0)
     # The straight line passes through the end itself, which the path only approaches.
     ends = (walked.path.probabilities[start], walked.line.probabilities[end])
-    return list(dict.fromkeys(int(shares.argmax()) for shares in ends))
+    winners = np.concatenate([walked.path.probabilities, walked.line.probabilities]).argmax(1)
+    wins = np.bincount(winners)
+    others = [int(k) for k in wins.argsort(kind="stable")[::-1] if wins[k]]
+    chosen = dict.fromkeys([*(int(shares.argmax()) for shares in ends), *others])
+    return list(chosen)[:_MOST_CURVES]

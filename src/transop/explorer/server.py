@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-import shutil
 import socket
 import tempfile
+import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from transop.errors import UserError
 from transop.explorer.intake import LARGEST_FILE
 from transop.explorer.opened import OpenRun
 from transop.explorer.path import warm_up
 
+if TYPE_CHECKING:
+    from gradio import Blocks
+
 LOOPBACK = "127.0.0.1"
-_FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
-_MONO = ("ui-monospace", "Menlo", "Consolas", "monospace")
+_UPLOADS = "transop-explorer-"
 _MOST_VISITORS = 500  # whose images and paths are remembered; the longest absent go first
+# Each thread keeps memory of its own, and more of them than cores gain nothing. Two slow answers at
+# a time (``PATIENT``) leave room for quick ones.
+_THREADS = 4
 _UNWANTED = ("GRADIO_ALLOWED_PATHS", "GRADIO_SHARE", "GRADIO_ROOT_PATH", "GRADIO_NUM_WORKERS")
 
 
@@ -38,45 +45,61 @@ def serving(
         The page's address.
     """
     chosen = _free_port(host, port)
-    uploads = tempfile.mkdtemp(prefix="transop-explorer-")
-    _keep_to_ourselves(uploads)
-    try:
-        import gradio as gr
+    with tempfile.TemporaryDirectory(prefix=_UPLOADS, ignore_cleanup_errors=True) as uploads:
+        _keep_to_ourselves(uploads)
+        page = _build(run)
+        try:
+            _launch(page, host, chosen)
+            # The first inference compiles for seconds: do that while people still look around.
+            Thread(target=warm_up, args=(run,), name="transop-warm-up", daemon=True).start()
+            address = f"http://{_shown(host)}:{chosen}/"
+            if open_browser:
+                webbrowser.open(address)
+            yield address
+        finally:
+            page.close(verbose=False)
 
-        from transop.explorer.page import build_page
-        from transop.explorer.style import STYLE
+
+def _build(run: OpenRun) -> Blocks:
+    """Import Gradio and lay out the page."""
+    try:
+        with _no_hints_for_editors():
+            from transop.explorer.page import build_page
     except ImportError:
         raise UserError(
             "the explorer needs Gradio; install it with: pip install 'transop[explore]'"
         ) from None
-    page = build_page(run)
-    # The first inference compiles for seconds; do that while people still look at the page.
-    Thread(target=warm_up, args=(run,), name="transop-warm-up", daemon=True).start()
-    try:
-        page.launch(
-            server_name=host,
-            server_port=chosen,
-            inbrowser=open_browser,
-            prevent_thread_lock=True,
-            share=False,
-            quiet=True,
-            show_error=False,
-            footer_links=[],
-            run_history=False,
-            allowed_paths=[],
-            ssr_mode=False,
-            pwa=False,
-            mcp_server=False,
-            enable_monitoring=False,
-            max_file_size=LARGEST_FILE,
-            state_session_capacity=_MOST_VISITORS,
-            theme=gr.themes.Default(font=_FONTS, font_mono=_MONO),
-            css=STYLE,
-        )
-        yield f"http://{_shown(host)}:{chosen}/"
-    finally:
-        page.close(verbose=False)
-        shutil.rmtree(uploads, ignore_errors=True)
+    return build_page(run)
+
+
+def _launch(page: Blocks, host: str, port: int) -> None:
+    """Serve the page from a thread of its own, with all that would share it switched off."""
+    from transop.explorer.page import look
+    from transop.explorer.style import STYLE
+    from transop.explorer.visitors import Visitors
+
+    page.launch(
+        server_name=host,
+        server_port=port,
+        inbrowser=False,
+        prevent_thread_lock=True,
+        share=False,
+        quiet=True,
+        max_threads=_THREADS,
+        show_error=False,
+        footer_links=[],
+        run_history=False,
+        allowed_paths=[],
+        ssr_mode=False,
+        pwa=False,
+        mcp_server=False,
+        enable_monitoring=False,
+        max_file_size=LARGEST_FILE,
+        state_session_capacity=_MOST_VISITORS,
+        theme=look(),
+        css=STYLE,
+    )
+    page.app.state_holder = Visitors(page)
 
 
 def is_loopback(host: str) -> bool:
@@ -90,11 +113,35 @@ def _keep_to_ourselves(uploads: str) -> None:
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["GRADIO_TEMP_DIR"] = uploads
+    os.environ.setdefault("MPLBACKEND", "agg")  # or each answer would look for a window to draw in
+    # After every answer Gradio would sum up all answers before it, for a page nobody is shown.
+    os.environ["GRADIO_ANALYTICS_MAX_EVENTS"] = "1"
+    os.environ["GRADIO_ANALYTICS_CACHE_FREQUENCY"] = str(10**12)
     for name in _UNWANTED:
         os.environ.pop(name, None)
     for name in ("NO_PROXY", "no_proxy"):  # a proxy would be asked for our own page
         kept = os.environ.get(name)
         os.environ[name] = ",".join(filter(None, (kept, "localhost", LOOPBACK)))
+
+
+@contextmanager
+def _no_hints_for_editors() -> Iterator[None]:
+    """Keep Gradio, while it is imported, from writing hints for editors into its own folder.
+
+    That takes longer than the rest of its import. It leaves out what it finds no file of.
+    """
+    usual = inspect.getfile
+
+    def getfile(thing: Any) -> str:
+        if type(thing).__name__ == "ComponentMeta":
+            raise OSError("no hints wanted")
+        return usual(thing)
+
+    setattr(inspect, "getfile", getfile)  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(inspect, "getfile", usual)  # noqa: B010
 
 
 def _free_port(host: str, port: int | None) -> int:

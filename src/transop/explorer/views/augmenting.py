@@ -5,8 +5,8 @@ from __future__ import annotations
 import gradio as gr
 
 from transop.data.picture import EXTENSIONS
-from transop.explorer.augmenting import MOST_COPIES, augment_images
-from transop.explorer.fragments import address, download, notice
+from transop.explorer.augmenting import MOST_COPIES, Augmented, augment_images
+from transop.explorer.fragments import contact_sheet, download, notice
 from transop.explorer.intake import MOST_IMAGES, read_collection
 from transop.explorer.opened import OpenRun
 from transop.explorer.views.events import PATIENT, sentences
@@ -52,17 +52,25 @@ def lay_out(run: OpenRun) -> None:
                 multiplier=float(factor),
                 seed=abs(int(start or 0)),
             )
-        count = found.n_images * found.n_copies
-        sheet = address(found.sheet, "image/png")
-        text = (
-            notice(f"{count} copies of {found.n_images} images, as the model draws them.")
-            + download(found.archive, "application/zip", "augmented.zip", "Save all as zip")
-            + download(found.sheet, "image/png", "contact-sheet.png", "Save contact sheet")
-            + f'<div class="tp-wide"><img src="{sheet}" alt="contact sheet"></div>'
-        )
+        text = _notice(found) + _saves(found) + contact_sheet(found.shown)
         return _complaints(complaints) + text, None
 
     go.click(augmented, [files, copies, multiplier, seed], [result, files], **PATIENT)
+
+
+def _notice(found: Augmented) -> str:
+    """Say how many copies there are, and how many of them are shown."""
+    images = "1 image" if found.n_images == 1 else f"{found.n_images} images"
+    words = f"{found.n_images * found.n_copies} copies of {images}, as the model draws them."
+    if found.n_images > len(found.shown):
+        words += f" The first {len(found.shown)} are shown; the zip holds all."
+    return notice(words)
+
+
+def _saves(found: Augmented) -> str:
+    archive = download(found.archive, "application/zip", "augmented.zip", "Save all as zip")
+    sheet = download(found.sheet, "image/png", "contact-sheet.png", "Save contact sheet")
+    return f'<div class="tp-saves">{archive}{sheet}</div>'
 
 
 def _complaints(complaints: list[str]) -> str:

@@ -45,7 +45,7 @@ class Chooser:
     def __init__(self, run: OpenRun, key: str, *, number: int = 1) -> None:
         self.run = run
         with gr.Tabs(elem_classes="tp-chooser"):
-            with gr.Tab("Held-out images"):
+            with gr.Tab("Pick"):
                 self._pick(key, number)
             with gr.Tab("Upload"):
                 kinds = sorted(EXTENSIONS)
@@ -87,12 +87,6 @@ class Chooser:
             another = gr.Button("Next", min_width=72, scale=0, elem_id=f"{key}-next")
         self.picking = (label, position, another)
 
-    def first(self, number: int = 1) -> Tensor:
-        """Give the image shown before anybody has chosen one: grey without held-out images."""
-        if self.run.dataset is None:
-            return torch.full(self.run.model.image_shape, 0.5)
-        return self.run.example(None, min(number, len(self.run.rows())))
-
     def connect(self, handle: Handler, outputs: Sequence[Any]) -> None:
         """Call a handler with every image chosen; it gives the values of the outputs."""
         outputs = list(outputs)
@@ -131,10 +125,22 @@ class Chooser:
         def of_class(kind: int) -> list[Any]:
             return [1, *picked(kind, 1)]
 
+        def typed(kind: int, number: float | None) -> Any:
+            if number is None:  # the field is empty while somebody writes another number
+                return [gr.skip()] * len(outputs)
+            return picked(kind, number)
+
         both = [label, position]
-        position.submit(picked, both, outputs, **QUICK)
+        position.input(typed, both, outputs, **QUICK)
         another.click(following, both, [position, *outputs], **QUICK)
         label.input(of_class, label, [position, *outputs], **QUICK)
+
+
+def first_image(run: OpenRun, number: int = 1) -> Tensor:
+    """Give the image shown before anybody has chosen one: grey without held-out images."""
+    if run.dataset is None:
+        return torch.full(run.model.image_shape, 0.5)
+    return run.example(None, min(number, len(run.rows())))
 
 
 def _canvas(run: OpenRun) -> str:

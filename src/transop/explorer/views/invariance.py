@@ -8,7 +8,7 @@ import gradio as gr
 import numpy as np
 
 from transop.evaluation import Invariance, draw_strip, measure_invariance
-from transop.explorer.fragments import notice, ramp, strip
+from transop.explorer.fragments import colour_bar, notice, ramp, strip
 from transop.explorer.opened import OpenRun
 from transop.explorer.views.events import QUICK, sentences
 
@@ -101,7 +101,9 @@ def heat_map(found: Invariance, *, by_scale: bool = False) -> str:
             cells.append(_cell(f"{label},{column}", words, text, share))
         rows.append(f"<tr><th>{escape(name)}</th>{''.join(cells)}</tr>")
     table = f"<tr><th>operator</th>{head}</tr>{''.join(rows)}"
-    return f'<div class="tp-wide"><table class="tp-heat">{table}</table></div>'
+    factor = 1 if by_scale else 100
+    legend = colour_bar(factor * low, factor * high, ("least", "furthest"))
+    return f'<div class="tp-wide"><table class="tp-heat">{table}</table></div>{legend}'
 
 
 def _cell(place: str, words: str, text: str, share: float) -> str:

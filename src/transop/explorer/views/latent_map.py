@@ -7,11 +7,11 @@ from html import escape
 import gradio as gr
 import numpy as np
 
+from transop.colours import COLOURS
 from transop.explorer.fragments import bars, captioned, colour_bar, notice, ramp
 from transop.explorer.latent_map import LatentMap, draw_map, ranges_at
 from transop.explorer.opened import OpenRun
 from transop.explorer.views.events import QUICK
-from transop.plotting import COLOURS
 
 _SIDE, _MARGIN = 600, 14
 _MORE = ("#8c564b", "#7f7f7f", "#bcbd22", "#17becf")  # for data with more than six classes

@@ -22,9 +22,8 @@ from transop.explorer.fragments import (
 from transop.explorer.opened import OpenRun
 from transop.explorer.path import FROM, TO, Track, Walk, frames_at, notable_classes, walk
 from transop.explorer.transform import class_name
-from transop.explorer.views.chooser import Chooser
+from transop.explorer.views.chooser import Chooser, first_image
 from transop.explorer.views.events import PATIENT, QUICK, sentences
-from transop.plotting import animate
 
 _EVERY = 4  # of the frames, how many apart those of the strip are
 _EVERY_MOVING = 2  # and those of the moving image
@@ -35,10 +34,11 @@ def lay_out(run: OpenRun) -> None:
     ends = []
     with gr.Row():
         for key, title, number in (("path-start", "Start", 1), ("path-end", "End", 2)):
-            with gr.Column(min_width=280):
-                chooser = Chooser(run, key, number=number)
-                image = chooser.first(number)
+            with gr.Column(min_width=280), gr.Row(elem_classes="tp-end"):
+                image = first_image(run, number)
                 shown = gr.HTML(captioned(image.numpy(), title), elem_id=f"{key}-image")
+                with gr.Column(min_width=160):
+                    chooser = Chooser(run, key, number=number)
                 ends.append((chooser, title, gr.State(image.numpy()), shown))
     go = gr.Button("Walk from start to end", variant="primary", elem_id="walk")
     track = gr.State(None)
@@ -100,13 +100,18 @@ def _facts(found: Walk) -> str:
     else:
         words = "Every coefficient is zero: these images are no pair for the learned operators."
         parts.append(notice(words, tone="beyond"))
+    from transop.plotting import (
+        animate,
+    )  # brings Matplotlib along, which the start need not wait for
+
     gif = animate(found.path.frames[::_EVERY_MOVING])
+    moving = address(gif, "image/gif")
     parts.append(
-        f'<figure><img class="tp-medium" src="{address(gif, "image/gif")}" '
-        'alt="the moving image"><figcaption>moving</figcaption></figure>'
+        f'<div class="tp-moving"><img class="tp-medium" src="{moving}" alt="the moving image">'
+        + download(gif, "image/gif", "path.gif", "Save as GIF")
+        + download(_sheet(found), "image/png", "path.png", "Save as PNG")
+        + "</div>"
     )
-    parts.append(download(gif, "image/gif", "path.gif", "Save as GIF"))
-    parts.append(download(_sheet(found), "image/png", "path.png", "Save as PNG"))
     return "".join(parts)
 
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from transop.explorer.fragments import bars, captioned, notice, strip
 from transop.explorer.opened import OpenRun
 from transop.explorer.transform import Moved, Start, class_name, move, start_from, surprise
-from transop.explorer.views.chooser import Chooser
+from transop.explorer.views.chooser import Chooser, first_image
 from transop.explorer.views.events import PATIENT, QUICK, sentences
 
-_IN_SIGHT = 8  # sliders shown at once; weaker operators wait under a heading
+_IN_SIGHT = 10  # sliders shown at once; weaker operators wait under a heading
 
 
 def lay_out(run: OpenRun) -> None:
@@ -23,16 +23,20 @@ def lay_out(run: OpenRun) -> None:
     with gr.Row(elem_id="transform-view"):
         with gr.Column(min_width=300):
             chooser = Chooser(run, "transform")
-            begin = start_from(run, chooser.first())
+            begin = start_from(run, first_image(run))
             start = gr.State(begin)
-            shown = gr.HTML(_result(run, begin, [0.0] * len(run.operators)), elem_id="transformed")
+            with gr.Column(elem_id="stage"):
+                first = _result(run, begin, [0.0] * len(run.operators))
+                shown = gr.HTML(first, elem_id="transformed")
+                with gr.Row(elem_id="transform-buttons"):
+                    reset = gr.Button("Reset", min_width=100, elem_id="reset")
+                    sample = gr.Button(
+                        "Surprise me", variant="primary", min_width=100, elem_id="surprise"
+                    )
+                samples = gr.HTML(elem_id="surprises")
         with gr.Column(min_width=300):
             marks = gr.HTML(_marks(run, begin, ()), elem_id="marks")
             sliders = _sliders(run, begin)
-            with gr.Row():
-                reset = gr.Button("Reset", elem_id="reset")
-                sample = gr.Button("Surprise me", variant="primary", elem_id="surprise")
-    samples = gr.HTML(elem_id="surprises")
 
     def moved(begin: Start, *values: float) -> tuple[str, str]:
         where = move(run, begin, values)
@@ -88,8 +92,8 @@ def _sliders(run: OpenRun, begin: Start) -> list[gr.Slider]:
 
 def _range(begin: Start, position: int) -> str:
     if begin.allowed is None:
-        return "range unknown: no coefficient encoder"
-    return f"keeps identity here within ±{begin.allowed[position]:.2g}"
+        return "range unknown"
+    return f"keeps identity within ±{begin.allowed[position]:.2g}"
 
 
 def _result(run: OpenRun, begin: Start, values: list[float]) -> str:
