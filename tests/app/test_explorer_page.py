@@ -308,7 +308,7 @@ def test_uploaded_images_are_augmented_and_bad_ones_named(address, visit, tmp_pa
     page.click("#augment")
     page.wait_for_selector("#augmented img")
     text = page.locator("#augmented").inner_text()
-    assert "6 copies of 1 images" in text
+    assert "6 copies of 1 image," in text
     assert "'bad.png' is not a readable image" in text
     with page.expect_download() as download:
         page.click("text=Save all as zip")

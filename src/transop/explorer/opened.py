@@ -122,7 +122,7 @@ def open_run(path: str | Path) -> OpenRun:
     try:
         dataset, missing = _held_out(folder, model), ""
     except UserError as error:
-        dataset, missing = None, f"The run's images cannot be shown: {error}"
+        dataset, missing = None, f"The run's images cannot be shown: {error}."
         logger.warning("%s", missing)
     opened = OpenRun(folder, model, dataset, missing)
     if not opened.operators:

@@ -8,6 +8,7 @@ _PAGE = """
 .dark .gradio-container { --block-info-text-color: var(--neutral-300);
   --body-text-color-subdued: var(--neutral-300); }
 .gradio-container { width: 100%; max-width: 1180px !important; margin: 0 auto; }
+.gradio-container .fillable { max-width: 100% !important; padding: 16px 24px !important; }
 .gradio-container .html-container { padding: 0 !important; }
 .gradio-container button.lg { font-weight: 500; }
 .gradio-container h1 { margin: 0 0 2px; }
@@ -106,6 +107,7 @@ _DRAWINGS = """
 """
 
 _SLIDERS = """
+.gradio-container input[type=range]::-webkit-slider-thumb { border: 2px solid var(--primary-600); }
 .tp-operator { --tp-from: 50%; --tp-to: 50%; outline-offset: -2px;
   padding: 7px 12px !important; }
 .tp-operator .head { margin-bottom: 3px; align-items: center; }
@@ -124,7 +126,8 @@ _SLIDERS = """
   var(--border-color-primary) var(--tp-from), var(--tp-band) var(--tp-from),
   var(--tp-band) var(--tp-to), var(--border-color-primary) var(--tp-to)) !important; }
 .tp-operator input[type=range]::-moz-range-progress { background: none !important; }
-.tp-operator input[type=range]::-webkit-slider-thumb { border: 2px solid var(--tp-band); }
+.gradio-container .tp-operator input[type=range]::-webkit-slider-thumb {
+  border-color: var(--tp-band); }
 """
 
 _VIEWS = """
@@ -132,6 +135,8 @@ _VIEWS = """
 .tp-end { flex-wrap: nowrap; align-items: flex-start; }
 .tp-end > .block { flex: 0 0 158px; }
 .tp-end .tp-large { width: 158px; }
+#surprises .tp-strip { display: grid; grid-template-columns: repeat(8, minmax(0, 84px)); }
+#surprises .tp-strip figure { width: 100%; }
 #stage { position: sticky; top: 6px; z-index: 2; background: var(--body-background-fill);
   gap: 10px; }
 @media (max-width: 700px) {
@@ -141,6 +146,7 @@ _VIEWS = """
   #transform-view > .column:last-child { order: 2; }
   #transform-buttons { order: 3; flex-wrap: nowrap; }
   #surprises { order: 4; }
+  #surprises .tp-strip { grid-template-columns: repeat(4, minmax(0, 84px)); }
   #transformed .tp-large { width: 124px; }
   #transformed .tp-bars { grid-template-columns: repeat(2, fit-content(8em) 1fr auto);
     font-size: .8em; gap: 1px 6px; }

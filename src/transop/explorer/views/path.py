@@ -34,7 +34,7 @@ def lay_out(run: OpenRun) -> None:
     ends = []
     with gr.Row():
         for key, title, number in (("path-start", "Start", 1), ("path-end", "End", 2)):
-            with gr.Column(min_width=280), gr.Row(elem_classes="tp-end"):
+            with gr.Column(min_width=400), gr.Row(elem_classes="tp-end"):
                 image = first_image(run, number)
                 shown = gr.HTML(captioned(image.numpy(), title), elem_id=f"{key}-image")
                 with gr.Column(min_width=160):
