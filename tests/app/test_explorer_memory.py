@@ -3,13 +3,16 @@
 import asyncio
 import gc
 import importlib
+import platform
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
 import httpx
 import pytest
 
-from transop.explorer import open_run
+from transop.explorer import memory, open_run
 from transop.explorer.path import warm_up
 from transop.explorer.server import serving
 
@@ -52,3 +55,22 @@ def test_a_visitor_leaves_an_image_and_a_path_behind_but_not_the_pictures_shown(
         finally:
             tracemalloc.stop()
     assert each < 200_000  # a million with everything that the page has shown
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked")
+def test_freed_memory_goes_back_to_the_system_although_small_things_stay():
+    code = """
+import resource, runpy, sys, numpy as np
+runpy.run_path(sys.argv[1])['return_freed_memory']()  # without torch, whose heap has other holes
+held = lambda: int(open('/proc/self/statm').read().split()[1]) * resource.getpagesize() / 2**20
+np.ones(2**21)  # 16 MB: from now on glibc by itself would keep blocks of that size
+before, kept, blocks = held(), [], []
+for _ in range(64):
+    blocks.append(np.ones(2**18))
+    kept.append(bytearray(2000))
+del blocks
+print(held() - before)
+"""
+    command = [sys.executable, "-c", code, memory.__file__]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 20  # megabytes, of 128

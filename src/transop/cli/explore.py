@@ -29,8 +29,10 @@ def explore(
     terminal: Terminal = ctx.obj
 
     from transop.explorer import open_run
+    from transop.explorer.memory import return_freed_memory
     from transop.explorer.server import is_loopback, serving
 
+    return_freed_memory()
     opened = open_run(run)
     if not is_loopback(host):
         terminal.stderr.print(

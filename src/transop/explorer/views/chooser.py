@@ -14,7 +14,7 @@ from transop.data.picture import EXTENSIONS
 from transop.explorer.fragments import notice
 from transop.explorer.intake import read_drawing, read_upload
 from transop.explorer.opened import OpenRun
-from transop.explorer.views.events import PATIENT, QUICK, sentences
+from transop.explorer.views.events import CHOOSING, PATIENT, sentences
 
 Handler = Callable[[Tensor], Any]
 
@@ -102,7 +102,7 @@ class Chooser:
                 return handle(read_drawing(event._data.get("picture"), self.run.model))
 
         self.upload.upload(uploaded, self.upload, outputs, **PATIENT)
-        self.drawing.submit(drawn, None, outputs, **QUICK)
+        self.drawing.submit(drawn, None, outputs, **CHOOSING)
 
     def _connect_picking(
         self,
@@ -131,9 +131,9 @@ class Chooser:
             return picked(kind, number)
 
         both = [label, position]
-        position.input(typed, both, outputs, **QUICK)
-        another.click(following, both, [position, *outputs], **QUICK)
-        label.input(of_class, label, [position, *outputs], **QUICK)
+        position.input(typed, both, outputs, **CHOOSING)
+        another.click(following, both, [position, *outputs], **CHOOSING)
+        label.input(of_class, label, [position, *outputs], **CHOOSING)
 
 
 def first_image(run: OpenRun, number: int = 1) -> Tensor:

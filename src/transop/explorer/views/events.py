@@ -17,6 +17,13 @@ QUICK: dict[str, Any] = {
     "trigger_mode": "always_last",
     "api_visibility": "private",
 }
+# Those that may be refused go through the queue: without it the page would not show the sentence.
+CHOOSING: dict[str, Any] = {
+    "show_progress": "hidden",
+    "trigger_mode": "always_last",
+    "concurrency_limit": 4,
+    "api_visibility": "private",
+}
 # Larger ones wait in line, two at a time.
 PATIENT: dict[str, Any] = {"concurrency_limit": 2, "api_visibility": "private"}
 

@@ -10,7 +10,7 @@ import numpy as np
 from transop.evaluation import Invariance, draw_strip, measure_invariance
 from transop.explorer.fragments import colour_bar, notice, ramp, strip
 from transop.explorer.opened import OpenRun
-from transop.explorer.views.events import QUICK, sentences
+from transop.explorer.views.events import CHOOSING, QUICK, sentences
 
 _LOOKED_AT = 600
 _BY_MOVE, _BY_SCALE = "move", "scale"
@@ -62,7 +62,7 @@ def lay_out(run: OpenRun) -> None:
         with sentences():
             return cell_strip(run, found, str(event._data.get("cell", "")))
 
-    heat.click(clicked, None, shown, **QUICK)
+    heat.click(clicked, None, shown, **CHOOSING)
     kind.input(lambda by: heat_map(found, by_scale=by == _BY_SCALE), kind, heat, **QUICK)
 
 
