@@ -137,6 +137,7 @@ _VIEWS = """
 .tp-end .tp-large { width: 158px; }
 #surprises .tp-strip { display: grid; grid-template-columns: repeat(8, minmax(0, 84px)); }
 #surprises .tp-strip figure { width: 100%; }
+#transformed .tp-large { max-width: 240px; }
 #stage { position: sticky; top: 6px; z-index: 2; background: var(--body-background-fill);
   gap: 10px; }
 @media (max-width: 700px) {
