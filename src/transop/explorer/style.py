@@ -39,7 +39,7 @@ _PICTURES = """
   padding: 3px; }
 .tp-sheet .tp-small { width: 76px; height: 76px; }
 .tp-moving { display: flex; flex-wrap: wrap; gap: 8px; align-items: end; margin-top: 12px; }
-canvas { width: min(100%, 280px); aspect-ratio: 1; touch-action: none; cursor: crosshair;
+canvas { width: min(100%, 220px); aspect-ratio: 1; touch-action: none; cursor: crosshair;
   border: 1px solid var(--neutral-500); border-radius: 3px; }
 .tp-tools { display: flex; gap: 12px; align-items: center; margin-top: 6px; }
 .tp-tools button { padding: 4px 14px; border: 1px solid var(--border-color-primary);
