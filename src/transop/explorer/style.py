@@ -69,6 +69,7 @@ summary { cursor: pointer; font-weight: 600; }
 .tp-wide { overflow-x: auto; }
 .tp-columns { columns: 2 400px; column-gap: 32px; margin: 6px 0 14px; }
 .tp-columns section { break-inside: avoid; padding-bottom: 16px; }
+.tp-columns .tp-title { margin-top: 0 !important; }
 .tp-columns h3 { margin: 0 0 2px; }
 """
 
