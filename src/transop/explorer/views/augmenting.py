@@ -22,19 +22,7 @@ def lay_out(run: OpenRun) -> None:
             f"scale {run.model.prior_scale:g}, the same for every image."
         )
         gr.HTML(notice(words, tone="missing"))
-    with gr.Row():
-        with gr.Column(min_width=280):
-            files = gr.File(
-                file_count="multiple",
-                file_types=[*sorted(EXTENSIONS), ".zip"],
-                label=f"Images, or zips of images: at most {MOST_IMAGES}, 20 MB a file",
-                height=180,
-                elem_id="augment-files",
-            )
-        with gr.Column(min_width=280):
-            copies = gr.Slider(1, MOST_COPIES, value=6, step=1, label="Copies of each")
-            multiplier = gr.Slider(0.1, 4, value=1, step=0.1, label="Factor on the scales")
-            seed = gr.Number(0, label="Seed", precision=0, minimum=0)
+    files, *numbers = _inputs()
     go = gr.Button("Augment", variant="primary", elem_id="augment")
     result = gr.HTML(elem_id="augmented")
 
@@ -55,7 +43,25 @@ def lay_out(run: OpenRun) -> None:
         text = _notice(found) + _saves(found) + contact_sheet(found.shown)
         return _complaints(complaints) + text, None
 
-    go.click(augmented, [files, copies, multiplier, seed], [result, files], **PATIENT)
+    go.click(augmented, [files, *numbers], [result, files], **PATIENT)
+
+
+def _inputs() -> tuple[gr.File, gr.Slider, gr.Slider, gr.Number]:
+    """Ask for files, number of copies, factor and seed."""
+    with gr.Row():
+        with gr.Column(min_width=280):
+            files = gr.File(
+                file_count="multiple",
+                file_types=[*sorted(EXTENSIONS), ".zip"],
+                label=f"Images, or zips of images: at most {MOST_IMAGES}, 20 MB a file",
+                height=180,
+                elem_id="augment-files",
+            )
+        with gr.Column(min_width=280):
+            copies = gr.Slider(1, MOST_COPIES, value=6, step=1, label="Copies of each")
+            multiplier = gr.Slider(0.1, 4, value=1, step=0.1, label="Factor on the scales")
+            seed = gr.Number(0, label="Seed", precision=0, minimum=0)
+    return files, copies, multiplier, seed
 
 
 def _notice(found: Augmented) -> str:

@@ -28,11 +28,7 @@ def lay_out(run: OpenRun) -> None:
             with gr.Column(elem_id="stage"):
                 first = _result(run, begin, [0.0] * len(run.operators))
                 shown = gr.HTML(first, elem_id="transformed")
-                with gr.Row(elem_id="transform-buttons"):
-                    reset = gr.Button("Reset", min_width=100, elem_id="reset")
-                    sample = gr.Button(
-                        "Surprise me", variant="primary", min_width=100, elem_id="surprise"
-                    )
+                reset, sample = _buttons()
                 samples = gr.HTML(elem_id="surprises")
         with gr.Column(min_width=300):
             marks = gr.HTML(_marks(run, begin, ()), elem_id="marks")
@@ -59,6 +55,13 @@ def lay_out(run: OpenRun) -> None:
     again = lambda begin: [*moved(begin, *zeros), *zeros]  # noqa: E731
     reset.click(again, start, [shown, marks, *sliders], **QUICK)
     sample.click(surprised, start, samples, **PATIENT)
+
+
+def _buttons() -> tuple[gr.Button, gr.Button]:
+    with gr.Row(elem_id="transform-buttons"):
+        reset = gr.Button("Reset", min_width=100, elem_id="reset")
+        sample = gr.Button("Surprise me", variant="primary", min_width=100, elem_id="surprise")
+    return reset, sample
 
 
 def _sliders(run: OpenRun, begin: Start) -> list[gr.Slider]:
