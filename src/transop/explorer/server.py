@@ -9,7 +9,7 @@ import tempfile
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Thread
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 from transop.errors import UserError
@@ -26,6 +26,7 @@ _MOST_VISITORS = 500  # whose images and paths are remembered; the longest absen
 # Each thread keeps memory of its own, and more of them than cores gain nothing. Two slow answers at
 # a time (``PATIENT``) leave room for quick ones.
 _THREADS = 4
+_HEAD_START = 1.5  # seconds
 _UNWANTED = ("GRADIO_ALLOWED_PATHS", "GRADIO_SHARE", "GRADIO_ROOT_PATH", "GRADIO_NUM_WORKERS")
 
 
@@ -48,15 +49,18 @@ def serving(
     with tempfile.TemporaryDirectory(prefix=_UPLOADS, ignore_cleanup_errors=True) as uploads:
         _keep_to_ourselves(uploads)
         page = _build(run)
+        # Done while people still look around, but not while their browser loads the page.
+        warming = Timer(_HEAD_START, warm_up, (run,))
+        warming.daemon = True
         try:
             _launch(page, host, chosen)
-            # The first inference compiles for seconds: do that while people still look around.
-            Thread(target=warm_up, args=(run,), name="transop-warm-up", daemon=True).start()
+            warming.start()
             address = f"http://{_shown(host)}:{chosen}/"
             if open_browser:
                 webbrowser.open(address)
             yield address
         finally:
+            warming.cancel()
             page.close(verbose=False)
 
 
