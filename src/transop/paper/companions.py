@@ -101,10 +101,7 @@ def find_judge(
         image_settings = settings.updated(["classifier.domain=image", "classifier.network=auto"])
         session = Session(image_settings, RunFolder(path), make_fabric(settings.runtime))
         path.mkdir(parents=True, exist_ok=True)
-        try:
-            train_classifier(session, model := _copy(model), dataset)
-        finally:
-            session.close()
+        train_classifier(session, model := _copy(model), dataset)
         model.save_pretrained(path)
     return _quietly(ManifoldAutoencoder.from_pretrained(path, device=model.device))
 

@@ -153,10 +153,7 @@ def _train_encoder(
         ["coefficient_encoder.target=classifier", f"runtime.seed={seed}", "runtime.device=cpu"]
     )
     session = Session(wanted, RunFolder(folder), make_fabric(wanted.runtime), progress)
-    try:
-        train_coefficient_encoder(session, model, dataset)
-    finally:
-        session.close()
+    train_coefficient_encoder(session, model, dataset)
 
 
 def _keep(model: ManifoldAutoencoder, path: Path) -> None:

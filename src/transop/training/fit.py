@@ -127,12 +127,9 @@ def _work(
     """Do the whole run on one device, alone or as one of several."""
     session = Session(settings, folder, fabric, progress)
     session.recall_findings()
-    try:
-        with session.catching_interrupts():
-            images = load_run_data(settings, dataset=dataset, progress=progress)
-            return _run_phases(session, images)
-    finally:
-        session.close()
+    with session.catching_interrupts():
+        images = load_run_data(settings, dataset=dataset, progress=progress)
+        return _run_phases(session, images)
 
 
 def _saved_model(settings: Settings, folder: RunFolder) -> ManifoldAutoencoder | Baseline:

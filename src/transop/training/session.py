@@ -24,6 +24,7 @@ from transop.config import RuntimeSettings, Settings
 from transop.errors import SettingsError
 from transop.progress import Progress, silent
 from transop.sharing import Ranks, is_launched
+from transop.training.events import EventFile
 from transop.training.shared_norm import share_batch_norm
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Session:
     findings: dict[tuple[str, str], str] = field(default_factory=dict)
     stop_requested: bool = False
     inside_loop: bool = False
-    _writers: dict[str, Any] = field(default_factory=dict)
+    _events: dict[str, EventFile] = field(default_factory=dict)
 
     @property
     def device(self) -> torch.device:
@@ -108,9 +109,13 @@ class Session:
         if not self.fabric.is_global_zero:
             return
         self.folder.append_metrics({"phase": phase, "step": step, **values})
-        for name, value in values.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                self._tensorboard(phase).add_scalar(f"{phase}/{name}", value, step)
+        numbers = {
+            f"{phase}/{name}": value
+            for name, value in values.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        if numbers:
+            self._tensorboard(phase).add(step, numbers)
 
     def find(self, phase: str, step: int, sign: str, finding: str) -> None:
         """Record a sign of trouble, in words, the first time a phase shows it.
@@ -144,21 +149,13 @@ class Session:
             self.findings = {key: f for key, f in self.findings.items() if key[0] != phase}
             self.recall_findings()
             if self._tensorboard_folder(phase).exists():
-                self._tensorboard(phase, purge_step=max(0, step))
+                self._tensorboard(phase, purge_step=step + 1)
 
-    def close(self) -> None:
-        """Flush what TensorBoard has not written yet."""
-        for writer in self._writers.values():
-            writer.close()
-        self._writers.clear()
-
-    def _tensorboard(self, phase: str, purge_step: int | None = None) -> Any:
-        if phase not in self._writers:
-            from torch.utils.tensorboard import SummaryWriter
-
-            folder = str(self._tensorboard_folder(phase))
-            self._writers[phase] = SummaryWriter(folder, purge_step=purge_step)
-        return self._writers[phase]
+    def _tensorboard(self, phase: str, purge_step: int | None = None) -> EventFile:
+        if phase not in self._events:
+            folder = self._tensorboard_folder(phase)
+            self._events[phase] = EventFile(folder, purge_step=purge_step)
+        return self._events[phase]
 
     def _tensorboard_folder(self, phase: str) -> Path:
         return self.folder.path / "tensorboard" / phase

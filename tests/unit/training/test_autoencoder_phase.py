@@ -105,7 +105,6 @@ def test_the_seed_decides_the_weights_and_another_seed_others(make_session, bars
 def test_losses_and_rates_are_written_to_metrics_and_tensorboard(make_session, bars):
     session = make_session()
     train_autoencoder(session, network(), bars)
-    session.close()
     last = session.folder.read_metrics()[-1]
     assert last["step"] == 16
     assert last["epoch"] == 2
