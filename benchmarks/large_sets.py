@@ -6,7 +6,8 @@
 For each number of images, a process of its own opens a memory-mapped file, trains the autoencoder
 for some steps, encodes every image, finds every image's neighbours and trains operators for some
 steps. Memory is what the process has of its own (anonymous pages); pages of mapped files are the
-system's to take back and are not counted.
+system's to take back and are not counted. A small set goes first and is forgotten, so that nothing
+is compiled while the others are measured.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import numpy as np
 _SIZES = (50_000, 100_000, 200_000, 500_000, 1_000_000)
 _SIDE = 16
 _CHUNK = 50_000
+_REHEARSAL = 2_000
 _STEPS = 200
 _BATCH = 250
 
@@ -120,14 +122,13 @@ def measure(path: Path, search: str, cache: Path) -> dict[str, Any]:
         pairs = build_pairs(dataset, "pixel", search=search, cache_dir=cache)
     with step("operators, 200 steps"):
         train_operators(session, model, latents, pairs)
-    session.close()
     return {"n_images": len(dataset), "n_train": n_train, "recall": pairs.recall, "steps": steps}
 
 
 def run_all(sizes: list[int], search: str, scratch: Path) -> list[dict[str, Any]]:
     """Measure every number of images in a process of its own."""
     results = []
-    for n in sizes:
+    for n in (_REHEARSAL, *sizes):
         path = scratch / "images.npy"
         generate(path, n)
         with tempfile.TemporaryDirectory(dir=scratch) as cache:
@@ -136,10 +137,34 @@ def run_all(sizes: list[int], search: str, scratch: Path) -> list[dict[str, Any]
             done = subprocess.run(
                 command, env=environment, stdout=subprocess.PIPE, text=True, check=True
             )
-        results.append(json.loads(done.stdout.splitlines()[-1]))
         path.unlink()
+        if n == _REHEARSAL:
+            continue
+        results.append(json.loads(done.stdout.splitlines()[-1]))
         print(json.dumps(results[-1]), flush=True)
     return results
+
+
+def growth(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Sum up every step: bytes per further image, and the power of n that its seconds follow."""
+    sizes = [result["n_images"] for result in results]
+    found = {}
+    for name in results[0]["steps"]:
+        steps = [result["steps"][name] for result in results]
+        added = steps[-1]["peak_megabytes"] - steps[0]["peak_megabytes"]
+        ratios = [max(a["seconds"], 0.01) / max(b["seconds"], 0.01) for a, b in _ends(steps)]
+        powers = [np.log(r) / np.log(n / m) for r, (n, m) in zip(ratios, _ends(sizes), strict=True)]
+        found[name] = {
+            "bytes_per_image": round(added * 2**20 / (sizes[-1] - sizes[0]), 1),
+            "power_overall": round(powers[0], 2),
+            "power_at_the_end": round(powers[1], 2),
+        }
+    return found
+
+
+def _ends(values: list[Any]) -> list[tuple[Any, Any]]:
+    """Pair the last value with the first, and with the one before it."""
+    return [(values[-1], values[0]), (values[-1], values[-2])]
 
 
 def draw(results: list[dict[str, Any]], path: Path) -> None:
@@ -149,18 +174,24 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     sizes = np.array([result["n_images"] for result in results])
-    for name in results[0]["steps"]:
+    for name in list(results[0]["steps"])[1:]:  # opening takes no time
         steps = [result["steps"][name] for result in results]
         left.plot(sizes, [step["seconds"] for step in steps], marker="o", label=name)
         right.plot(sizes, [step["peak_megabytes"] for step in steps], marker="o", label=name)
+    found = [result["steps"]["neighbours"]["seconds"] for result in results]
+    left.plot(sizes, found[0] * (sizes / sizes[0]) ** 1.5, "k--", lw=1, label="n √n")
     left.set(xscale="log", yscale="log", xlabel="images", ylabel="seconds", title="Time")
-    right.plot(sizes, sizes * _SIDE**2 * 2 / 2**20, "k:", label="all pixels as half floats")
+    floats = sizes * _SIDE**2 * 4 / 2**20
+    right.plot(sizes, floats, "k:", label="if all pixels were floats in memory")
     right.set(xscale="log", xlabel="images", ylabel="megabytes", title="Own memory, highest")
     right.set_ylim(bottom=0)
-    left.legend(frameon=False)
-    right.legend(frameon=False)
+    for axes in (left, right):
+        axes.set_xticks(sizes, [f"{n:,}" for n in sizes])
+        axes.minorticks_off()
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    left.legend(*[[x[-1]] for x in left.get_legend_handles_labels()], frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
@@ -184,6 +215,7 @@ def main() -> None:
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         report = {"side": _SIDE, "search": options.search, "results": results}
+        report["growth"] = growth(results) if len(results) > 1 else {}
         options.json.write_text(json.dumps(report, indent=2) + "\n")
     if options.plot:
         draw(results, options.plot)

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from transop.errors import UserError
-from transop.pairs.neighbours import check_features, exact_neighbours_of, merge_nearest
+from transop.pairs.neighbours import check_features, exact_neighbours_of
 from transop.pairs.pixel_rows import PixelRows
 from transop.progress import Progress, silent
 from transop.sharing import ALONE, Ranks
@@ -128,6 +128,8 @@ class _Cells:
         self, rows: Tensor, order: Tensor, offsets: list[int], centres: Float[Tensor, "c f"]
     ) -> None:
         self._rows, self._order, self._offsets, self._centres = rows, order, offsets, centres
+        squares = [block.float().square().sum(1) for block in torch.split(rows, _BLOCK)]
+        self._squares = torch.cat(squares)
 
     def members(self, cell: int) -> Int64[Tensor, " r"]:
         """Give the row numbers of a cell, ascending."""
@@ -143,22 +145,28 @@ class _Cells:
         return torch.cat([torch.empty(0, n_neighbours, dtype=torch.int64), *parts])
 
     def _search(self, first: int, end: int, n_probes: int, k: int) -> Int64[Tensor, "q k"]:
-        queries, numbers = self._rows[first:end].float(), torch.arange(first, end)
+        """Search for consecutive rows of one cell, one probed cell after the other."""
+        queries = self._rows[first:end].float()
         wanted = torch.cdist(queries, self._centres).topk(n_probes, largest=False).indices
-        best = torch.full((len(queries), k), torch.inf)
-        places = torch.zeros(len(queries), k, dtype=torch.int64)
-        for cell in torch.bincount(wanted.flatten()).nonzero().flatten().tolist():
+        # Every query keeps k offers per probe and chooses at the end: cheaper than after each.
+        best = torch.full((len(queries) * n_probes, k), torch.inf)
+        places = torch.zeros(len(queries) * n_probes, k, dtype=torch.int64)
+        cells, slots = wanted.flatten().sort()
+        probed, counts = torch.unique_consecutive(cells, return_counts=True)
+        groups = torch.split(slots, counts.tolist())
+        for cell, asked in zip(probed.tolist(), groups, strict=True):
             start, stop = self._offsets[cell], self._offsets[cell + 1]
-            if start == stop:
-                continue
+            asking = asked // n_probes
+            # |a|^2 - 2ab + |b|^2 without the square that is the same for all offers to a row
             block = self._rows[start:stop].float()
-            asking = (wanted == cell).any(1).nonzero().flatten()
-            offers = torch.add(block.square().sum(1)[None], queries[asking] @ block.T, alpha=-2)
-            own = numbers[asking, None] == torch.arange(start, stop)
-            offers.masked_fill_(own, torch.inf)
-            best[asking], places[asking] = merge_nearest(
-                best[asking], places[asking], offers, start
-            )
+            offers = torch.addmm(self._squares[start:stop], queries[asking], block.T, alpha=-2)
+            if start <= first < stop:  # the queries' own cell: nobody is offered itself
+                offers.scatter_(1, (asking + first - start)[:, None], torch.inf)
+            near, index = offers.topk(min(k, stop - start), dim=1, largest=False)
+            best[asked, : near.shape[1]] = near
+            places[asked, : near.shape[1]] = index + start
+        best, order = best.view(len(queries), -1).topk(k, dim=1, largest=False)
+        places = places.view(len(queries), -1).gather(1, order)
         return torch.where(best.isinf(), -1, self._order[places])
 
 
