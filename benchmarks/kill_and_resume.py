@@ -2,9 +2,11 @@
 
     python benchmarks/kill_and_resume.py --kills 20 --json docs/measurements/kill-and-resume.json
 
-Every phase is trained on a few drawn bars, with a checkpoint after every step, so that many kills
-fall into a write. A run that comes to its end must have left the same model, byte for byte, and the
-same metrics as the run that nobody disturbed; then the next one begins, until all kills are spent.
+Every phase is trained on a few drawn bars, with a checkpoint after every step. An undisturbed run
+shows which checkpoints there are and how long each step takes; the kills are dealt to all phases
+alike, and each falls at a random moment of a random step of its phase. Moments in which a process
+starts or resumes count as one more phase. A run that comes to its end must have left the same
+model, byte for byte, and the same metrics as the run that nobody disturbed.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import random
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +66,17 @@ checkpoint_seconds = 0
 _TIMED = ("time", "seconds", "images_per_second", "pairs_per_second", "points_per_second")
 
 
+# Names of checkpoints, in the order of a run; the classifier's stand-in is a loop of its own.
+_LOOPS = (*PHASES[:-1], "distillation", PHASES[-1])
+_KILLS_PER_RUN = 3
+_START = ("start", 0)  # what has been reached before there is any checkpoint
+
+# The checkpoint after which to kill, and how many seconds after it.
+Moment = tuple[tuple[str, int], float]
+# The seconds from each checkpoint of an undisturbed run to the next.
+Timeline = dict[tuple[str, int], float]
+
+
 def main() -> int:
     """Run the harness and say how it went; the exit code is 1 if any run ended differently."""
     options = _options()
@@ -74,7 +88,7 @@ def main() -> int:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(report, indent=2) + "\n")
     for kill in report["kills"]:
-        print(f"killed after {kill['seconds']:5.2f} s: {kill['where']}")
+        print(f"{kill['aim']:>20}: {kill['where']}")
     print(f"{report['n_runs_compared']} runs compared; different: {report['different'] or 'none'}")
     return 1 if report["different"] else 0
 
@@ -95,49 +109,95 @@ def run_harness(
         Where every kill fell, how many runs were compared, and what was different.
     """
     recipe = _write_recipe(scratch, epochs, distil)
-    moments = random.Random(seed)
-    _attempt(recipe, scratch / "first", None)  # may have to compile, which takes longer
-    duration = _attempt(recipe, scratch / "whole", None) or 0.0
+    _attempt(recipe, scratch / "first", None, {})  # may have to compile, which takes longer
+    timeline: Timeline = {}
+    _attempt(recipe, scratch / "whole", None, timeline)
     expected = _outcome(scratch / "whole")
     kills: list[dict[str, Any]] = []
     different: list[str] = []
     n_runs = 0
-    while len(kills) < n_kills or n_runs == 0:
-        n_runs += 1
-        folder = scratch / f"run-{n_runs}"
-        while True:
-            limit = moments.uniform(0, duration) if len(kills) < n_kills else None
-            if _attempt(recipe, folder, limit) is not None:
-                break
-            kills.append({"seconds": limit, "where": _where(folder)})
-        outcome = _outcome(folder)
-        different += [f"{folder.name}: {key}" for key in expected if outcome[key] != expected[key]]
+    draw = random.Random(seed)
+    while len(kills) < n_kills:
+        for plan in _deal(timeline, n_kills - len(kills), draw):
+            n_runs += 1
+            folder = scratch / f"run-{n_runs}"
+            for moment in (*plan, None):
+                if _attempt(recipe, folder, moment, {}):
+                    break  # the end came before its moment: that kill is dealt again
+                assert moment is not None
+                kills.append({"aim": moment[0][0], "where": _where(folder)})
+            outcome = _outcome(folder)
+            different += [f"{folder.name}: {k}" for k in expected if outcome[k] != expected[k]]
     return {
         "seed": seed,
-        "undisturbed_seconds": round(duration, 2),
+        "undisturbed_seconds": round(sum(timeline.values()), 2),
         "n_kills": len(kills),
+        "kills_by_aim": dict(Counter(kill["aim"] for kill in kills)),
+        "n_while_writing": sum("while writing" in kill["where"] for kill in kills),
         "n_runs_compared": n_runs,
         "different": different,
         "kills": kills,
     }
 
 
-def _attempt(recipe: Path, folder: Path, limit: float | None) -> float | None:
-    """Start or resume a run; give its seconds, or None if it was killed at its limit."""
+def _deal(timeline: Timeline, n_kills: int, draw: random.Random) -> list[list[Moment]]:
+    """Give every phase as many kills as the others, and every run a few, each in another phase."""
+    phases = list(dict.fromkeys(phase for phase, _ in timeline))
+    order = [phases.index(p) for _ in range(n_kills) for p in draw.sample(phases, len(phases))]
+    order = order[:n_kills]
+    plans = []
+    while order:
+        chosen = list(dict.fromkeys(order))[:_KILLS_PER_RUN]
+        for phase in chosen:
+            order.remove(phase)
+        draws = [_draw_moment(timeline, phases[phase], draw) for phase in sorted(chosen)]
+        if 0 in chosen:  # any process of a run may be killed while it starts
+            draws.insert(draw.randrange(len(draws)), draws.pop(0))
+        plans.append(draws)
+    return plans
+
+
+def _draw_moment(timeline: Timeline, phase: str, draw: random.Random) -> Moment:
+    """Draw a checkpoint of a phase, and a time before the next one follows."""
+    reached = draw.choice([place for place in timeline if place[0] == phase])
+    return reached, draw.uniform(0, timeline[reached])
+
+
+def _attempt(recipe: Path, folder: Path, moment: Moment | None, timeline: Timeline) -> bool:
+    """Start or resume a run; say whether it came to its end, or was killed at its moment."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["transop.cli", "transop.training"])
     arguments = ["train", str(recipe), "--out", str(folder), "--resume", "--quiet"]
     process = context.Process(target=_train, args=(arguments,))
-    start = time.monotonic()
     process.start()
-    process.join(limit)
-    if process.is_alive():
-        process.kill()
-        process.join()
-        return None
+    place, since = _START, time.monotonic()
+    while process.exitcode is None:
+        process.join(0.001)
+        if moment is not None and _is_at_least(place, moment[0]):
+            process.join(moment[1])
+            process.kill()
+            process.join()
+            return process.exitcode == 0
+        now = _newest(folder)
+        if now not in (place, _START):
+            timeline[place], since = time.monotonic() - since, time.monotonic()
+            place = now
+    timeline[place] = time.monotonic() - since
     if process.exitcode != 0:
         raise SystemExit(f"training ended with exit code {process.exitcode}")
-    return time.monotonic() - start
+    return True
+
+
+def _is_at_least(place: tuple[str, int], wanted: tuple[str, int]) -> bool:
+    order = (_START[0], *_LOOPS)
+    return (order.index(place[0]), place[1]) >= (order.index(wanted[0]), wanted[1])
+
+
+def _newest(folder: Path) -> tuple[str, int]:
+    """Give the phase and step of the newest checkpoint of a run."""
+    names = [file.stem.rpartition("-") for file in (folder / "checkpoints").glob("[!.]*-*")]
+    places = [(_LOOPS.index(phase), int(step)) for phase, _, step in names]
+    return (_LOOPS[max(places)[0]], max(places)[1]) if places else _START
 
 
 def _train(arguments: list[str]) -> None:
