@@ -76,16 +76,37 @@ def loss_curve(folder):
     }
 
 
-def test_two_processes_follow_the_loss_curve_of_one(tmp_path, bars, monkeypatch):
-    train(settings_for(bars), RunFolder(tmp_path / "one"))
-    monkeypatch.setenv("TRANSOP_CACHE", str(tmp_path / "other"))  # share the features again
-    model = train(settings_for(bars, "runtime.devices=2"), RunFolder(tmp_path / "two"))
-    assert model.phases == PHASES
-    one, two = loss_curve(tmp_path / "one"), loss_curve(tmp_path / "two")
+def assert_same_curve(folder, other):
+    """Compare losses of every phase at every step, and that each was written once."""
+    one, two = loss_curve(folder), loss_curve(other)
     assert {phase for phase, _, _ in one} == {*PHASES, "distillation"}
-    assert one.keys() == two.keys()
     for key, value in one.items():
         assert two[key] == pytest.approx(value, rel=1e-4, abs=1e-6), key
+    lines = [
+        [(record["phase"], record["step"]) for record in RunFolder(path).read_metrics()]
+        for path in (folder, other)
+    ]
+    assert lines[0] == lines[1]
+
+
+def test_two_processes_follow_the_loss_curve_of_one(tmp_path, bars, monkeypatch):
+    train(settings_for(bars), RunFolder(tmp_path / "one"))
+    monkeypatch.setenv("TRANSOP_CACHE", str(tmp_path / "other"))  # share the neighbours again
+    model = train(settings_for(bars, "runtime.devices=2"), RunFolder(tmp_path / "two"))
+    assert model.phases == PHASES
+    assert_same_curve(tmp_path / "one", tmp_path / "two")
+
+
+@pytest.mark.slow
+def test_torchrun_follows_the_loss_curve_of_one_process(tmp_path, bars, monkeypatch):
+    train(settings_for(bars), RunFolder(tmp_path / "one"))
+    monkeypatch.setenv("TRANSOP_CACHE", str(tmp_path / "other"))
+    recipe = tmp_path / "shared.toml"
+    recipe.write_text(settings_for(bars).to_toml())
+    process = start(recipe, tmp_path / "two", torchrun=True)
+    said = process.communicate(timeout=600)[0]
+    assert process.returncode == 0, said
+    assert_same_curve(tmp_path / "one", tmp_path / "two")
 
 
 def test_a_batch_smaller_than_the_devices_is_refused():
@@ -134,6 +155,14 @@ def workers_of(process):
     return sorted(sizes, key=sizes.__getitem__)[-2:]
 
 
+def is_running(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("torchrun", [False, True], ids=["devices", "torchrun"])
 def test_a_killed_process_stops_the_others_and_resume_goes_on(tmp_path, bars, torchrun):
@@ -144,11 +173,15 @@ def test_a_killed_process_stops_the_others_and_resume_goes_on(tmp_path, bars, to
     options = [] if torchrun else ["--devices", "2"]
     process = start(recipe, folder, *options, torchrun=torchrun)
     wait_for_a_checkpoint(folder, process)
-    os.kill(workers_of(process)[-1], signal.SIGKILL)
+    victim, survivor = workers_of(process)
+    os.kill(victim, signal.SIGKILL)
     killed = time.monotonic()
     said = process.communicate(timeout=60)[0]
     assert time.monotonic() - killed < 30
+    assert not is_running(survivor)
     assert process.returncode != 0
+    said = " ".join(said.split())  # lines are wrapped
+    assert ("another process of the run has ended" if torchrun else "ended by SIGKILL") in said
     assert "--resume" in said
     options += ["--resume", "--set", "runtime.checkpoint_seconds=60"]
     resumed = start(recipe, folder, *options, torchrun=torchrun)

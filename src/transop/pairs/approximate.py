@@ -128,7 +128,7 @@ class _Cells:
         self, rows: Tensor, order: Tensor, offsets: list[int], centres: Float[Tensor, "c f"]
     ) -> None:
         self._rows, self._order, self._offsets, self._centres = rows, order, offsets, centres
-        squares = [block.float().square().sum(1) for block in torch.split(rows, _BLOCK)]
+        squares = [block.float().square().sum(1) for block in torch.split(rows, _QUERIES)]
         self._squares = torch.cat(squares)
 
     def members(self, cell: int) -> Int64[Tensor, " r"]:
