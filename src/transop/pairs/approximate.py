@@ -2,9 +2,9 @@
 
 import importlib.util
 import logging
+import secrets
+import socket
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from transop.errors import UserError
+from transop.pairs.features import collect_rows
 from transop.pairs.neighbours import check_features, exact_neighbours_of
 from transop.pairs.pixel_rows import PixelRows
 from transop.progress import Progress, silent
@@ -21,7 +22,7 @@ from transop.sharing import ALONE, Ranks
 
 _LOG = logging.getLogger(__name__)
 
-_BLOCK = 16384
+_BLOCK = 4096
 _RECALL_SAMPLE = 500
 _ROWS_PER_CENTRE = 39  # faiss asks for so many to place one
 _QUERIES = 2048
@@ -69,15 +70,15 @@ def approximate_neighbours(
     chosen = torch.randperm(n, generator=generator)[: _ROWS_PER_CENTRE * n_cells].sort().values
     centres = _place_centres(faiss, features, chosen, n_cells, seed)
     cell_of = _assign(faiss, features, centres, ranks, progress)
-    with _sorted_rows(features, cell_of, centres, scratch) as cells:
+    cells = _sorted_rows(features, cell_of, centres, scratch, ranks)
 
-        def search(cell: int) -> Tensor:
-            return cells.search(cell, min(n_probes, n_cells), n_neighbours)
+    def search(cell: int) -> Tensor:
+        return cells.search(cell, min(n_probes, n_cells), n_neighbours)
 
-        table = torch.full((n, n_neighbours), -1, dtype=torch.int64)
-        found = ranks.in_turns(range(n_cells), search)
-        for cell, near in enumerate(progress(found, "nearest neighbours", n_cells)):
-            table[cells.members(cell)] = near
+    table = torch.full((n, n_neighbours), -1, dtype=torch.int64)
+    found = ranks.in_turns(range(n_cells), search)
+    for cell, near in enumerate(progress(found, "nearest neighbours", n_cells)):
+        table[cells.members(cell)] = near
     sample = torch.randperm(n, generator=generator)[:_RECALL_SAMPLE]
     recall = _recall(features, table, sample)
     _LOG.info("approximate search found %.1f %% of the true neighbours", 100 * recall)
@@ -118,7 +119,8 @@ def _assign(
 
     starts = range(0, len(features), _BLOCK)
     blocks = progress(ranks.in_turns(starts, assign), "indexing features", len(starts))
-    return torch.cat(list(blocks))[:, 0]
+    # Into one table at once: small results kept between large buffers would break up the memory.
+    return collect_rows(blocks, len(features))[:, 0]
 
 
 class _Cells:
@@ -128,8 +130,9 @@ class _Cells:
         self, rows: Tensor, order: Tensor, offsets: list[int], centres: Float[Tensor, "c f"]
     ) -> None:
         self._rows, self._order, self._offsets, self._centres = rows, order, offsets, centres
-        squares = [block.float().square().sum(1) for block in torch.split(rows, _QUERIES)]
-        self._squares = torch.cat(squares)
+        blocks = torch.split(rows, _QUERIES)
+        squares = (block.float().square().sum(1, keepdim=True) for block in blocks)
+        self._squares = collect_rows(squares, len(rows))[:, 0]
 
     def members(self, cell: int) -> Int64[Tensor, " r"]:
         """Give the row numbers of a cell, ascending."""
@@ -170,26 +173,38 @@ class _Cells:
         return torch.where(best.isinf(), -1, self._order[places])
 
 
-@contextmanager
 def _sorted_rows(
-    features: Tensor | PixelRows, cell_of: Tensor, centres: Tensor, scratch: Path | None
-) -> Iterator[_Cells]:
-    """Write the rows cell by cell to a file that is gone afterwards."""
+    features: Tensor | PixelRows,
+    cell_of: Tensor,
+    centres: Tensor,
+    scratch: Path | None,
+    ranks: Ranks,
+) -> _Cells:
+    """Write the rows cell by cell to a file that all processes of a machine map.
+
+    It loses its name once they have: the last of them to end takes it along, even if killed.
+    """
     order = cell_of.argsort(stable=True)
     offsets = [0, *cell_of.bincount(minlength=len(centres)).cumsum(0).tolist()]
-    if scratch is not None:
-        scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".cells-", dir=scratch) as folder:
-        file = Path(folder) / "rows"
-        # Pixel values, 0 to 255, are exact in half precision.
-        halves = isinstance(features, PixelRows) or features.dtype == torch.float16
-        kind = np.float16 if halves else np.float32
-        with file.open("wb") as target:  # plain writes: a full disk is an error and not a crash
-            for part in torch.split(order, _BLOCK):
-                target.write(_rows(features, part).astype(kind, copy=False).data)
+    folder = Path(tempfile.gettempdir()) if scratch is None else scratch
+    number = int(ranks.exchange(torch.tensor([[secrets.randbits(62)]]))[0])
+    file = folder / f".cells-{socket.gethostname()}-{number:x}"
+    # Pixel values, 0 to 255, are exact in half precision.
+    halves = isinstance(features, PixelRows) or features.dtype == torch.float16
+    kind = np.float16 if halves else np.float32
+    try:
+        if ranks.writes:
+            folder.mkdir(parents=True, exist_ok=True)
+            with file.open("wb") as target:  # plain writes: a full disk is an error, not a crash
+                for part in torch.split(order, _BLOCK):
+                    target.write(_rows(features, part).astype(kind, copy=False).data)
+        ranks.wait()
         rows = np.memmap(file, kind, mode="c", shape=tuple(features.shape))
-        yield _Cells(torch.from_numpy(rows), order, offsets, centres)
-        del rows
+        ranks.wait()
+    finally:
+        if ranks.writes:
+            file.unlink(missing_ok=True)
+    return _Cells(torch.from_numpy(rows), order, offsets, centres)
 
 
 def _rows(features: Tensor | PixelRows, chosen: Tensor | slice) -> Float[np.ndarray, "b f"]:
