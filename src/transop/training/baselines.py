@@ -15,6 +15,7 @@ from transop.config import Settings
 from transop.data import ImageDataset
 from transop.evaluation import reconstruction_error
 from transop.networks import prefer_channels_last
+from transop.pairs.features import collect_rows
 from transop.training.autoencoder import obtain_autoencoder, train_autoencoder
 from transop.training.dense import dense_fine_tuning_phase, dense_operator_phase
 from transop.training.loop import steps_in
@@ -107,5 +108,5 @@ def _own_loss(
 
 def _latents(model: Baseline, dataset: ImageDataset) -> Float[Tensor, "n d"]:
     rows: np.ndarray = dataset.splits["train"]
-    chunks = [rows[i : i + _CHUNK] for i in range(0, len(rows), _CHUNK)]
-    return torch.cat([model.encode(dataset.batch(chunk)) for chunk in chunks])
+    chunks = (rows[i : i + _CHUNK] for i in range(0, len(rows), _CHUNK))
+    return collect_rows((model.encode(dataset.batch(chunk)) for chunk in chunks), len(rows))

@@ -1,0 +1,268 @@
+"""Break, one by one, the lines that guard against faults, and see that the tests notice.
+
+    python benchmarks/sabotage.py
+
+A test that cannot fail proves nothing. For every row of the tables in docs/faults.md, a copy of
+the package loses a line that the row rests on; the row's test must then fail, and pass with the
+package as it is. `--slow` adds the rows whose tests start several processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Sabotage(NamedTuple):
+    """A line of the package, what becomes of it, and the test that must notice."""
+
+    test: str
+    file: str
+    good: str
+    bad: str
+    slow: bool = False
+
+
+_REFUSED = "test_data_nothing_can_be_learned_from_never_starts_a_run"
+_SABOTAGES = (
+    Sabotage(
+        "test_a_run_killed_at_random_moments_ends_with_the_same_bytes",
+        "training/loop.py",
+        'optimiser.load_state_dict(state["optimisers"][name])',
+        "pass",
+    ),
+    Sabotage(
+        "test_ctrl_c_on_a_terminal_leaves_a_run_that_resume_finishes",
+        "training/loop.py",
+        "if must_stop:\n            self.save()",
+        "if must_stop:",
+    ),
+    Sabotage(
+        "test_ctrl_c_stops_all_processes_with_a_checkpoint",
+        "training/processes.py",
+        "os.kill(child.pid, signal.SIGINT)",
+        "os.kill(child.pid, signal.SIGKILL)",
+        slow=True,
+    ),
+    Sabotage(
+        "test_a_killed_process_stops_the_others_and_resume_goes_on",
+        "training/processes.py",
+        "if _lost_contact(error):",
+        "if False:",
+        slow=True,
+    ),
+    Sabotage(
+        "test_a_full_disk_stops_the_run_and_resume_finishes_it",
+        "artifacts.py",
+        "        raise\n    finally:\n        aside",
+        "        return\n    finally:\n        aside",
+    ),
+    Sabotage(
+        "test_a_write_that_fails_at_any_moment_loses_nothing",
+        "artifacts.py",
+        "        raise\n    finally:\n        aside",
+        "        return\n    finally:\n        aside",
+    ),
+    Sabotage(
+        "test_a_read_only_output_is_refused_before_anything_is_computed",
+        "artifacts.py",
+        "raise ArtifactError(f\"cannot write to '{self.path}': {error.strerror}\") from None",
+        "raise",
+    ),
+    Sabotage(
+        "test_two_runs_into_one_folder_are_told_apart",
+        "artifacts.py",
+        "lock.acquire(timeout=0)",
+        "pass",
+    ),
+    Sabotage(
+        "test_a_damaged_newest_checkpoint_is_named_and_passed_over",
+        "artifacts.py",
+        'if info.get("digest") != _digest(tensors, skeleton):',
+        "if False:",
+    ),
+    Sabotage(
+        "test_a_full_stop_in_the_middle_of_a_download_costs_only_time",
+        "data/download.py",
+        "        pooch.retrieve(\n",
+        "        stream_to_file(url, str(folder.parent / url.rsplit('/', 1)[-1]), None)\n"
+        "        pooch.retrieve(\n",
+    ),
+    Sabotage(
+        "test_a_full_stop_while_images_are_decoded_costs_only_time",
+        "data/pixel_cache.py",
+        "with scratch_folder(folder.parent) as scratch:",
+        "folder.mkdir(parents=True, exist_ok=True)\n    for scratch in [folder]:",
+    ),
+    Sabotage(
+        "test_a_full_stop_while_features_are_computed_costs_only_time",
+        "tables.py",
+        'aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")',
+        "aside = path",
+    ),
+    Sabotage(
+        "test_a_damaged_cache_is_noticed_and_rebuilt",
+        "pairs/cache.py",
+        "except ArtifactError as error:",
+        "except KeyError as error:",
+    ),
+    Sabotage(
+        "test_a_cache_that_cannot_be_written_costs_a_warning_only",
+        "pairs/cache.py",
+        "except OSError as error:",
+        "except KeyError as error:",
+    ),
+    Sabotage(
+        "test_a_damaged_cache_file_is_renamed_aside_and_fetched_again",
+        "data/sources.py",
+        "set_aside(path).name",
+        "path.name",
+    ),
+    Sabotage(
+        "test_a_step_that_is_not_finite_is_taken_back_and_halved",
+        "training/loop.py",
+        "self.step_factor / 2, self.step",
+        "self.step_factor, self.step",
+    ),
+    Sabotage(_REFUSED, "data/numpy_files.py", "allow_pickle=False))\n", "allow_pickle=True))\n"),
+    Sabotage(_REFUSED, "data/archive.py", "if unpacked > max(", "if unpacked < min("),
+    Sabotage(_REFUSED, "data/archive.py", 'or ".." in parts', ""),
+    Sabotage(
+        _REFUSED, "data/arrays.py", "if not (math.isfinite(least)", "if (math.isfinite(least)"
+    ),
+    Sabotage(_REFUSED, "data/arrays.py", 'array.dtype.kind not in "iubf"', "False"),
+    Sabotage(_REFUSED, "data/findings.py", "if len(dataset) < FEWEST_IMAGES:", "if False:"),
+    Sabotage(
+        _REFUSED,
+        "data/findings.py",
+        "if _all_identical(dataset.images):\n        raise",
+        "if False:\n        raise",
+    ),
+    Sabotage(
+        "test_pickles_are_refused_and_never_executed",
+        "data/numpy_files.py",
+        'mmap_mode="r", allow_pickle=False',
+        "allow_pickle=True",
+    ),
+    Sabotage(
+        "test_a_symbolic_link_in_a_zip_is_refused",
+        "data/archive.py",
+        "if stat.S_ISLNK(",
+        "if not (",
+    ),
+    Sabotage(
+        "test_unusual_pictures_are_images_like_any_other",
+        "data/picture.py",
+        "picture.transpose(_TURNS[orientation])",
+        "picture",
+    ),
+    Sabotage(
+        "test_an_unreadable_picture_is_described_in_plain_words",
+        "data/picture.py",
+        'return "it is cut short"',
+        "pass",
+    ),
+    Sabotage(
+        "test_odd_data_is_used_and_the_user_is_told",
+        "data/findings.py",
+        "if n_constant:",
+        "if False:",
+    ),
+    Sabotage(
+        "test_one_class_leaves_out_what_needs_two",
+        "training/fit.py",
+        "return bool((training == training[0]).all())",
+        "return False",
+    ),
+    Sabotage(
+        "test_more_latent_dimensions_than_data_are_refused",
+        "training/fit.py",
+        "if latent_dimension > min(n_values, n_images):",
+        "if False:",
+    ),
+    Sabotage(
+        "test_zero_operators_are_refused_with_the_alternative",
+        "config.py",
+        "operators.n_operators = 0 leaves no",
+        "there are no",
+    ),
+    Sabotage(
+        "test_no_damaged_or_made_up_input_ends_in_a_traceback_a_hang_or_running_code",
+        "data/idx.py",
+        "raise DataError(",
+        "raise ValueError(",
+    ),
+    Sabotage(
+        "test_the_same_seed_gives_the_same_file_and_another_seed_another",
+        "training/session.py",
+        "torch.manual_seed(self.seed(*names))",
+        "torch.seed()",
+    ),
+)
+
+
+def run_test(name: str, source: Path, kernels: Path) -> bool:
+    """Run a test on a package; say whether it passed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "slow or not slow", "-k", name]
+    files = [str(file) for file in (ROOT / "tests").rglob("test_*.py") if name in file.read_text()]
+    environment = {**os.environ, "PYTHONPATH": str(source), "NUMBA_CACHE_DIR": str(kernels)}
+    options = ["-p", "no:cacheprovider", *files]
+    done = subprocess.run([*command, *options], cwd=ROOT, env=environment, capture_output=True)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"{name}: {done.stdout.decode()[-2000:]}")
+    return done.returncode == 0
+
+
+def broken(scratch: Path, sabotage: Sabotage) -> Path:
+    """Copy the package and break the copy."""
+    target = scratch / "broken"
+    shutil.rmtree(target, ignore_errors=True)
+    skipped = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "src", target, ignore=skipped)
+    file = target / "transop" / sabotage.file
+    text = file.read_text()
+    if sabotage.good not in text:
+        raise SystemExit(f"{sabotage.file} has no line {sabotage.good!r} any more")
+    file.write_text(text.replace(sabotage.good, sabotage.bad))
+    return target
+
+
+def unnoticed(chosen: list[Sabotage], scratch: Path) -> Iterator[str]:
+    """Tell which tests fail without sabotage, or pass in spite of it."""
+    kernels = scratch / "kernels"
+    for name in dict.fromkeys(sabotage.test for sabotage in chosen):
+        if not run_test(name, ROOT / "src", kernels):
+            yield f"{name} fails without sabotage"
+    for sabotage in chosen:
+        passed = run_test(sabotage.test, broken(scratch, sabotage), kernels)
+        print(f"{'NOT NOTICED' if passed else 'noticed':12} {sabotage.test}", flush=True)
+        if passed:
+            yield f"{sabotage.test} passes although {sabotage.file} lost {sabotage.good!r}"
+
+
+def main() -> int:
+    """Sabotage, print, and fail if anything went unnoticed."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--slow", action="store_true", help="also tests that take minutes")
+    parser.add_argument("--only", default="", help="part of a test's name")
+    options = parser.parse_args()
+    chosen = [s for s in _SABOTAGES if options.only in s.test and (options.slow or not s.slow)]
+    with tempfile.TemporaryDirectory() as scratch:
+        complaints = list(unnoticed(chosen, Path(scratch)))
+    for complaint in complaints:
+        print(complaint)
+    print(f"{len(chosen)} sabotages, {len(complaints)} complaints")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
