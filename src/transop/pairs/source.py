@@ -46,7 +46,8 @@ class ListedPartners:
         present = table != MISSING
         offsets = torch.zeros(len(table) + 1, dtype=torch.int64)
         offsets[1:] = present.sum(1).cumsum(0)
-        return cls(offsets, table[present])
+        # A table without gaps is the list already: no need to hold it twice.
+        return cls(offsets, table.flatten() if bool(present.all()) else table[present])
 
     @classmethod
     def from_pairs(cls, pairs: Int64[Tensor, "p 2"], n_images: int) -> "ListedPartners":

@@ -334,6 +334,16 @@ def test_a_symbolic_link_in_a_zip_is_refused(tmp_path):
         load_dataset(tmp_path / "set.zip")
 
 
+def test_an_entry_whose_own_name_is_no_text_is_left_out(tmp_path):
+    files = {f"{i}.png": encoded(noise()) for i in range(3)} | {"ü.png": encoded(noise())}
+    path = zip_of(tmp_path / "set.zip", files)
+    content = path.read_bytes()  # an entry says its name twice; the directory keeps the good one
+    path.write_bytes(content.replace("ü.png".encode(), b"\x96\x96.png", 1))
+    dataset = load_dataset(path)
+    assert len(dataset) == 3
+    assert any("ü.png" in note for note in dataset.meta.notes), dataset.meta.notes
+
+
 def test_an_empty_zip_is_an_error(tmp_path):
     with pytest.raises(DataError, match="no image files"):
         load_dataset(zip_of(tmp_path / "set.zip", {"readme.txt": b"hello"}))
