@@ -6,8 +6,9 @@
 For each number of images, a process of its own opens a memory-mapped file, trains the autoencoder
 for some steps, encodes every image, finds every image's neighbours and trains operators for some
 steps. Memory is what the process has of its own (anonymous pages); pages of mapped files are the
-system's to take back and are not counted. A small set goes first and is forgotten, so that nothing
-is compiled while the others are measured.
+system's to take back and are not counted. Of the two times, CPU seconds are those that a machine
+busy with other work hardly changes. A small set goes first and is forgotten, so that nothing is
+compiled while the others are measured.
 """
 
 from __future__ import annotations
@@ -92,12 +93,16 @@ def measure(path: Path, search: str, cache: Path) -> dict[str, Any]:
 
     @contextmanager
     def step(name: str) -> Iterator[None]:
-        memory.peak, before, start = own_megabytes(), own_megabytes(), time.perf_counter()
+        memory.peak, before = own_megabytes(), own_megabytes()
+        start, computed = time.perf_counter(), time.process_time()
         yield
-        seconds = time.perf_counter() - start
         peak = max(memory.peak, own_megabytes())
-        steps[name] = {"seconds": round(seconds, 2), "peak_megabytes": round(peak, 1)}
-        steps[name]["added_megabytes"] = round(peak - before, 1)
+        steps[name] = {
+            "seconds": round(time.perf_counter() - start, 2),
+            "cpu_seconds": round(time.process_time() - computed, 2),
+            "peak_megabytes": round(peak, 1),
+            "added_megabytes": round(peak - before, 1),
+        }
 
     with step("open"):
         dataset = load_dataset(path)
@@ -146,13 +151,14 @@ def run_all(sizes: list[int], search: str, scratch: Path) -> list[dict[str, Any]
 
 
 def growth(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Sum up every step: bytes per further image, and the power of n that its seconds follow."""
+    """Sum up every step: bytes per further image, and the power of n its CPU time follows."""
     sizes = [result["n_images"] for result in results]
     found = {}
     for name in results[0]["steps"]:
         steps = [result["steps"][name] for result in results]
         added = steps[-1]["peak_megabytes"] - steps[0]["peak_megabytes"]
-        ratios = [max(a["seconds"], 0.01) / max(b["seconds"], 0.01) for a, b in _ends(steps)]
+        spent = [max(step["cpu_seconds"], 0.01) for step in steps]
+        ratios = [a / b for a, b in _ends(spent)]
         powers = [np.log(r) / np.log(n / m) for r, (n, m) in zip(ratios, _ends(sizes), strict=True)]
         found[name] = {
             "bytes_per_image": round(added * 2**20 / (sizes[-1] - sizes[0]), 1),
@@ -178,11 +184,11 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     sizes = np.array([result["n_images"] for result in results])
     for name in list(results[0]["steps"])[1:]:  # opening takes no time
         steps = [result["steps"][name] for result in results]
-        left.plot(sizes, [step["seconds"] for step in steps], marker="o", label=name)
+        left.plot(sizes, [step["cpu_seconds"] for step in steps], marker="o", label=name)
         right.plot(sizes, [step["peak_megabytes"] for step in steps], marker="o", label=name)
-    found = [result["steps"]["neighbours"]["seconds"] for result in results]
+    found = [result["steps"]["neighbours"]["cpu_seconds"] for result in results]
     left.plot(sizes, found[0] * (sizes / sizes[0]) ** 1.5, "k--", lw=1, label="n √n")
-    left.set(xscale="log", yscale="log", xlabel="images", ylabel="seconds", title="Time")
+    left.set(xscale="log", yscale="log", xlabel="images", ylabel="CPU seconds", title="Time")
     floats = sizes * _SIDE**2 * 4 / 2**20
     right.plot(sizes, floats, "k:", label="if all pixels were floats in memory")
     right.set(xscale="log", xlabel="images", ylabel="megabytes", title="Own memory, highest")

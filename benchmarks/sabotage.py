@@ -99,8 +99,8 @@ _SABOTAGES = (
     ),
     Sabotage(
         "test_a_full_stop_while_images_are_decoded_costs_only_time",
-        "data/pixel_cache.py",
-        "with scratch_folder(folder.parent) as scratch:",
+        "data/picture_cache.py",
+        "with scratch_folder(parent) as scratch:",
         "folder.mkdir(parents=True, exist_ok=True)\n    for scratch in [folder]:",
     ),
     Sabotage(
@@ -133,7 +133,12 @@ _SABOTAGES = (
         "self.step_factor / 2, self.step",
         "self.step_factor, self.step",
     ),
-    Sabotage(_REFUSED, "data/numpy_files.py", "allow_pickle=False))\n", "allow_pickle=True))\n"),
+    Sabotage(
+        _REFUSED,
+        "data/numpy_files.py",
+        "archive.read(member)), allow_pickle=False",
+        "archive.read(member)), allow_pickle=True",
+    ),
     Sabotage(_REFUSED, "data/archive.py", "if unpacked > max(", "if unpacked < min("),
     Sabotage(_REFUSED, "data/archive.py", 'or ".." in parts', ""),
     Sabotage(
