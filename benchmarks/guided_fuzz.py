@@ -60,7 +60,8 @@ def search(reader: str, n_runs: int, seed: int, report: Path) -> None:
             report.write_text(json.dumps({**found, "slowest_seconds": tally.slowest}))
 
     options = [f"-runs={n_runs}", f"-seed={seed}", f"-max_len={_LARGEST}", "-timeout=0"]
-    atheris.Setup([sys.argv[0], str(seeds), *options, "-print_final_stats=1"], one_case)
+    options.append(f"-artifact_prefix={scratch}/")  # else it leaves files in the current folder
+    atheris.Setup([sys.argv[0], str(seeds), *options], one_case)
     atheris.Fuzz()
 
 
