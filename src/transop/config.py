@@ -48,13 +48,16 @@ class DataSettings(Section):
 class AutoencoderSettings(Section):
     """The network, and the phase that trains it on reconstruction alone."""
 
-    network: Literal["auto", "mnist", "celeba", "conv32", "conv"] = "auto"
+    network: Literal["auto", "mnist", "celeba", "conv32", "conv", "deep"] = "auto"
     latent_dimension: int = Field(10, ge=1, le=1024)
     width: int = Field(32, ge=1, le=1024, description="channels of the convolutions")
     epochs: float = Field(20, ge=0)
     batch_size: int = Field(128, ge=2)
     learning_rate: float = Field(2e-3, gt=0)
     schedule: Literal["constant", "one-cycle", "cosine"] = "one-cycle"
+    edge_weight: float = Field(
+        0.0, ge=0, description="of the error in differences of neighbouring pixels, beside pixels"
+    )
     weights: str | None = Field(
         None, description="a run whose trained autoencoder is taken over instead of training one"
     )

@@ -20,6 +20,7 @@ from transop.networks.autoencoder import (
     celeba,
     conv,
     conv32,
+    deep,
     mnist,
 )
 from transop.networks.classifiers import LatentClassifier, LeNet
@@ -48,6 +49,7 @@ AUTOENCODERS: dict[str, AutoencoderBuilder] = {
     "celeba": celeba,
     "conv32": conv32,
     "conv": conv,
+    "deep": deep,
 }
 CLASSIFIERS: dict[str, Callable[..., nn.Module]] = {
     "lenet": LeNet,

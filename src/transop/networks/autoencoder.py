@@ -201,7 +201,47 @@ def conv(shape: AutoencoderShape) -> Autoencoder:
     return Autoencoder(shape, encoder, decoder)
 
 
+def deep(shape: AutoencoderShape) -> Autoencoder:
+    """Build ``conv`` with a hidden layer on either side of the latents, and more maps inside.
+
+    One linear map from a few pixels to the latents must read off position, shape and colour at
+    once; with a layer between, small features survive that one map gives up. Halvings go on to at
+    most 5 pixels and the maps double all the way: the coarse layers cost least.
+    """
+    if not 16 <= shape.image_size <= 128:
+        raise _wrong_size(shape, "from 16 to 128")
+    sizes = [shape.image_size]
+    while sizes[-1] > 5:
+        sizes.append(sizes[-1] // 2)
+    n_stages = len(sizes) - 1
+    maps = [shape.channels] + [shape.width * 2**stage for stage in range(n_stages)]
+    down = [_down(maps[i], maps[i + 1], 4, 2, 1) for i in range(n_stages)]
+    up = [_up(maps[i + 1], maps[i], 4, 2, 1, sizes[i] % 2) for i in reversed(range(1, n_stages))]
+    smallest, flat = sizes[-1], maps[-1] * sizes[-1] ** 2
+    encoder = nn.Sequential(
+        *(layer for block in down for layer in block),
+        nn.Flatten(),
+        *_hidden(flat, _HIDDEN),
+        nn.Linear(_HIDDEN, shape.latent_dimension),
+    )
+    decoder = nn.Sequential(
+        *_hidden(shape.latent_dimension, _HIDDEN),
+        *_hidden(_HIDDEN, flat),
+        nn.Unflatten(1, (maps[-1], smallest, smallest)),
+        *(layer for block in up for layer in block),
+        nn.ConvTranspose2d(maps[1], shape.channels, 4, 2, 1, output_padding=sizes[0] % 2),
+        nn.Sigmoid(),
+    )
+    return Autoencoder(shape, encoder, decoder)
+
+
 AutoencoderBuilder = Callable[[AutoencoderShape], Autoencoder]
+
+_HIDDEN = 256  # units of the layers of ``deep`` that are no convolutions
+
+
+def _hidden(inputs: int, outputs: int) -> list[nn.Module]:
+    return [nn.Linear(inputs, outputs, bias=False), nn.BatchNorm1d(outputs), nn.ReLU()]
 
 
 def _down(inputs: int, outputs: int, kernel: int, stride: int, padding: int) -> list[nn.Module]:

@@ -18,7 +18,7 @@ from transop.data import ImageDataset
 from transop.model import ManifoldAutoencoder
 from transop.networks import Autoencoder, prefer_channels_last
 from transop.operators import transport
-from transop.training.autoencoder import load_images
+from transop.training.autoencoder import load_images, reconstruction_loss
 from transop.training.dictionary import DictionaryLearner
 from transop.training.latents import encode_split
 from transop.training.loop import Loop, steps_in
@@ -150,6 +150,7 @@ class _Tuner:
         anchor: Anchor,
     ) -> None:
         self._model, self._settings, self._anchor = model, settings, anchor
+        self._edge_weight = session.settings.autoencoder.edge_weight
         self.learner = DictionaryLearner(session, model.operators, PHASE, settings)
         self.optimiser = torch.optim.Adam(model.autoencoder.parameters())
         self._through, self._wrapped_optimiser = session.set_up(
@@ -171,7 +172,8 @@ class _Tuner:
         raw, decoded, moved, arrived = self._through(images, move)
         if not loop.check(raw):
             return
-        reconstruction = 2 * (decoded - images).square().mean()  # both images of a pair
+        edges = self._edge_weight
+        reconstruction = 2 * reconstruction_loss(decoded, images, edges)  # both images of a pair
         value = reconstruction
         if moved is not None:
             distance, drift = self._distance(raw, moved), self._anchor.drift(self._scaled(raw))
@@ -186,7 +188,7 @@ class _Tuner:
         if not loop.check(value):
             return
         loop.descend(self._wrapped_optimiser, value, rate)
-        loop.record(mse=reconstruction.item() / 2)
+        loop.record(mse=(decoded.detach() - images).square().mean().item())
 
     def _scaled(self, raw: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
         return raw.float() / self._model.latent_scale

@@ -44,6 +44,7 @@ def test_celeba_autoencoder_has_the_tables_layers():
     ("name", "size", "channels"),
     [
         *(("conv", size, 1 + 2 * (size % 2)) for size in (16, 17, 23, 28, 31, 45, 64, 97, 128)),
+        *(("deep", size, 1 + 2 * (size % 2)) for size in (16, 17, 23, 32, 45, 64, 97)),
         ("mnist", 16, 1),
         ("mnist", 28, 3),
         ("mnist", 32, 1),
@@ -73,7 +74,8 @@ def test_architecture_builds_the_same_network_again():
 
 
 @pytest.mark.parametrize(
-    ("name", "size"), [("mnist", 30), ("mnist", 12), ("celeba", 31), ("conv32", 20), ("conv", 200)]
+    ("name", "size"),
+    [("mnist", 30), ("mnist", 12), ("celeba", 31), ("conv32", 20), ("conv", 200), ("deep", 8)],
 )
 def test_impossible_size_is_refused_with_a_remedy(name, size):
     with pytest.raises(UserError, match=f"image_size = {size}.*'{name}'"):
@@ -81,7 +83,7 @@ def test_impossible_size_is_refused_with_a_remedy(name, size):
 
 
 def test_unknown_names_are_refused_with_the_choices():
-    with pytest.raises(UserError, match="mnist, celeba, conv32, conv"):
+    with pytest.raises(UserError, match="mnist, celeba, conv32, conv, deep"):
         build_autoencoder("resnet", image_size=28, channels=1, latent_dimension=2, width=4)
     with pytest.raises(UserError, match="lenet, latent-mlp"):
         build_classifier("vgg", n_classes=2)

@@ -6,13 +6,14 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from transop.artifacts import RunFolder
 from transop.config import load_settings
 from transop.data import load_dataset
 from transop.networks import build_autoencoder
-from transop.training.autoencoder import train_autoencoder
+from transop.training.autoencoder import reconstruction_loss, train_autoencoder
 from transop.training.session import Session, make_fabric
 
 SOURCE = Path(__file__).parents[3] / "src"
@@ -90,6 +91,16 @@ def test_training_reconstructs_unseen_images_better_than_their_mean(make_session
     mean = float((images - bars.batch(bars.splits["train"]).mean(0)).square().mean())
     assert error(trained, bars) < 0.5 * mean
     assert not trained.training
+
+
+def test_an_edge_weight_counts_misplaced_edges_and_not_an_even_offset():
+    images = torch.zeros(1, 1, 4, 4)
+    offset, stripe = torch.full_like(images, 0.1), torch.zeros_like(images)
+    stripe[..., 1] = 0.2  # the same squared error, but with edges
+    plain = [float(reconstruction_loss(decoded, images)) for decoded in (offset, stripe)]
+    weighted = [float(reconstruction_loss(decoded, images, 3.0)) for decoded in (offset, stripe)]
+    assert plain == pytest.approx([0.01, 0.01])
+    assert weighted == pytest.approx([0.01, 0.01 + 3.0 * 2 * 0.04 / 3])
 
 
 def test_the_seed_decides_the_weights_and_another_seed_others(make_session, bars):
