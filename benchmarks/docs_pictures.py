@@ -21,17 +21,17 @@ from typing import Any
 from PIL import Image
 
 PAGES = Path(__file__).parents[1] / "docs" / "figures"
-LARGEST = 150_000  # bytes of one picture
+LARGEST = 150_000  # bytes of one picture, unless asked for otherwise
 BEGIN, END = "<!-- pictures -->", "<!-- end of pictures -->"
 
 
-def shrink(file: Path) -> bytes:
-    """Give a picture as a PNG of at most ``LARGEST`` bytes: fewer colours, then fewer pixels."""
+def shrink(file: Path, largest: int = LARGEST) -> bytes:
+    """Give a picture as a PNG of at most so many bytes: fewer colours, then fewer pixels."""
     picture = Image.open(file).convert("RGB")
     while True:
         buffer = BytesIO()
-        picture.quantize(128, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
-        if buffer.tell() <= LARGEST:
+        picture.quantize(256, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
+        if buffer.tell() <= largest:
             return buffer.getvalue()
         size = [round(0.85 * side) for side in picture.size]
         picture = picture.resize(size, Image.Resampling.LANCZOS)
@@ -58,14 +58,15 @@ def headlines(file: Path) -> dict[str, Any]:
     }
 
 
-def collect(run: Path, name: str) -> list[str]:
+def collect(run: Path, name: str, largest: int = LARGEST) -> list[str]:
     """Copy the pictures of a run; give the figures that have one."""
     target = PAGES / "pictures" / name
     target.mkdir(parents=True, exist_ok=True)
     found = [page.stem for page in sorted(PAGES.glob("*.md"))]
     found = [figure for figure in found if (run / "figures" / f"{figure}.png").exists()]
     for figure in found:
-        (target / f"{figure}.png").write_bytes(shrink(run / "figures" / f"{figure}.png"))
+        picture = shrink(run / "figures" / f"{figure}.png", largest)
+        (target / f"{figure}.png").write_bytes(picture)
     numbers = {figure: headlines(run / "figures" / f"{figure}.json") for figure in found}
     kept = {"run": origin(run), "numbers": numbers}
     (target / "origin.json").write_text(json.dumps(kept, indent=1) + "\n")
@@ -102,8 +103,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="a run folder with figures")
     parser.add_argument("name", help="of the data set, e.g. mnist")
+    parser.add_argument("--largest", type=int, default=LARGEST, help="bytes of one picture")
     wanted = parser.parse_args()
-    found = collect(wanted.run, wanted.name)
+    found = collect(wanted.run, wanted.name, wanted.largest)
     pages = [page for page in sorted(PAGES.glob("*.md")) if page.stem != "index"]
     shown = [page.stem for page in pages if refresh(page)]
     print(f"{len(found)} pictures of {wanted.name}; pages: {', '.join(shown)}")
