@@ -167,7 +167,7 @@ class DynamicLossWeights(nn.Module):
             raise UserError(f"temperature={temperature} is impossible; use a positive number")
         self.temperature = temperature
         self.register_buffer("weights", torch.ones(n_attributes))
-        self.register_buffer("previous", torch.full((n_attributes,), torch.nan))
+        self.register_buffer("previous", torch.zeros(n_attributes))  # 0: none yet
 
     def forward(self, losses: Float[Tensor, " attributes"]) -> Float[Tensor, ""]:
         """Combine the attributes' training losses into one."""
@@ -176,8 +176,8 @@ class DynamicLossWeights(nn.Module):
     @torch.no_grad()
     def update(self, validation_losses: Float[Tensor, " attributes"]) -> None:
         """Set the weights anew from the latest validation losses."""
-        rates = (validation_losses / self.previous.clamp_min(1e-6)).clamp(0.0, 2.0)
-        if not rates.isnan().any():  # nan before the second validation
+        if bool((self.previous > 0).any()):  # not before the second validation
+            rates = (validation_losses / self.previous.clamp_min(1e-6)).clamp(0.0, 2.0)
             shares = (rates / self.temperature).softmax(dim=0)
             self.weights.copy_(len(shares) * shares)
         self.previous.copy_(validation_losses)

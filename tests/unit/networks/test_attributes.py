@@ -64,6 +64,13 @@ def test_losses_are_the_cross_entropy_of_each_attribute() -> None:
     torch.testing.assert_close(losses, by_hand)
 
 
+def test_loss_weights_hold_finite_numbers_before_the_first_validation():
+    # A loop takes any other for a failed step and rolls the classifier back.
+    assert all(
+        bool(value.isfinite().all()) for value in DynamicLossWeights(3).state_dict().values()
+    )
+
+
 def test_weights_are_equal_until_two_validations_are_known() -> None:
     weighting = DynamicLossWeights(3)
     weighting.update(torch.tensor([0.9, 0.2, 0.5]))
