@@ -15,7 +15,7 @@ from transop.plotting import COLOURS, Line, Panel, line_panels
 
 # What to draw of each phase: the first of these measures that it wrote.
 MEASURES = {
-    "autoencoder": (("loss", "squared error per pixel"),),
+    "autoencoder": (("loss", "reconstruction loss"),),
     "operators": (("objective", "objective per pair"), ("loss", "loss")),
     "fine_tuning": (("joint", "joint objective"), ("mse", "squared error per pixel")),
     "classifier": (("loss", "cross-entropy"),),
