@@ -59,13 +59,17 @@ class Autoencoder(nn.Module):
         """Add a constant to all latents, in place; what is decoded stays as it was.
 
         The last layer of every encoder and the first of every decoder here are linear, so their
-        biases take the constant in.
+        biases take the constant in, or the mean of the normalisation that stands for a bias.
         """
-        last, first = self.encoder[-1], self.decoder[0]
+        last, (first, second) = self.encoder[-1], self.decoder[:2]
         assert isinstance(last, nn.Linear)
         assert isinstance(first, nn.Linear)
         last.bias.add_(offset)
-        first.bias.sub_(first.weight @ offset)
+        if isinstance(second, nn.BatchNorm1d):
+            assert second.running_mean is not None
+            second.running_mean.add_(first.weight @ offset)
+        else:
+            first.bias.sub_(first.weight @ offset)
 
     def architecture(self) -> dict[str, str | int]:
         """List the keyword arguments with which ``build_autoencoder`` builds this network."""
@@ -175,18 +179,10 @@ def conv(shape: AutoencoderShape) -> Autoencoder:
     Halvings go on until at most 7 pixels are left; the decoder doubles back through the same
     sizes, adding the row that an odd size lost.
     """
-    if not 16 <= shape.image_size <= 128:
-        raise _wrong_size(shape, "from 16 to 128")
-    sizes = [shape.image_size]
-    while sizes[-1] > 7:
-        sizes.append(sizes[-1] // 2)
-    n_stages = len(sizes) - 1
-    maps = [shape.channels] + [shape.width * min(2**stage, 4) for stage in range(n_stages)]
-    down = [_down(maps[i], maps[i + 1], 4, 2, 1) for i in range(n_stages)]
-    up = [_up(maps[i + 1], maps[i], 4, 2, 1, sizes[i] % 2) for i in reversed(range(1, n_stages))]
+    sizes, maps, down, up = _pyramid(shape, smallest=7, widest=4)
     smallest, flat = sizes[-1], maps[-1] * sizes[-1] ** 2
     encoder = nn.Sequential(
-        *(layer for block in down for layer in block),
+        *down,
         nn.Flatten(),
         nn.Linear(flat, shape.latent_dimension),
     )
@@ -194,7 +190,7 @@ def conv(shape: AutoencoderShape) -> Autoencoder:
         nn.Linear(shape.latent_dimension, flat),
         nn.ReLU(),
         nn.Unflatten(1, (maps[-1], smallest, smallest)),
-        *(layer for block in up for layer in block),
+        *up,
         nn.ConvTranspose2d(maps[1], shape.channels, 4, 2, 1, output_padding=sizes[0] % 2),
         nn.Sigmoid(),
     )
@@ -208,18 +204,10 @@ def deep(shape: AutoencoderShape) -> Autoencoder:
     once; with a layer between, small features survive that one map gives up. Halvings go on to at
     most 5 pixels and the maps double all the way: the coarse layers cost least.
     """
-    if not 16 <= shape.image_size <= 128:
-        raise _wrong_size(shape, "from 16 to 128")
-    sizes = [shape.image_size]
-    while sizes[-1] > 5:
-        sizes.append(sizes[-1] // 2)
-    n_stages = len(sizes) - 1
-    maps = [shape.channels] + [shape.width * 2**stage for stage in range(n_stages)]
-    down = [_down(maps[i], maps[i + 1], 4, 2, 1) for i in range(n_stages)]
-    up = [_up(maps[i + 1], maps[i], 4, 2, 1, sizes[i] % 2) for i in reversed(range(1, n_stages))]
+    sizes, maps, down, up = _pyramid(shape, smallest=5, widest=None)
     smallest, flat = sizes[-1], maps[-1] * sizes[-1] ** 2
     encoder = nn.Sequential(
-        *(layer for block in down for layer in block),
+        *down,
         nn.Flatten(),
         *_hidden(flat, _HIDDEN),
         nn.Linear(_HIDDEN, shape.latent_dimension),
@@ -228,7 +216,7 @@ def deep(shape: AutoencoderShape) -> Autoencoder:
         *_hidden(shape.latent_dimension, _HIDDEN),
         *_hidden(_HIDDEN, flat),
         nn.Unflatten(1, (maps[-1], smallest, smallest)),
-        *(layer for block in up for layer in block),
+        *up,
         nn.ConvTranspose2d(maps[1], shape.channels, 4, 2, 1, output_padding=sizes[0] % 2),
         nn.Sigmoid(),
     )
@@ -238,6 +226,33 @@ def deep(shape: AutoencoderShape) -> Autoencoder:
 AutoencoderBuilder = Callable[[AutoencoderShape], Autoencoder]
 
 _HIDDEN = 256  # units of the layers of ``deep`` that are no convolutions
+
+
+def _pyramid(
+    shape: AutoencoderShape, *, smallest: int, widest: int | None
+) -> tuple[list[int], list[int], list[nn.Module], list[nn.Module]]:
+    """Halve images until at most ``smallest`` pixels are left, and double back.
+
+    Maps double with every halving, up to ``widest`` times the width if that is given.
+
+    Returns:
+        Sizes and maps of every stage, the layers down, and those up but for the last.
+    """
+    if not 16 <= shape.image_size <= 128:
+        raise _wrong_size(shape, "from 16 to 128")
+    sizes = [shape.image_size]
+    while sizes[-1] > smallest:
+        sizes.append(sizes[-1] // 2)
+    stages = range(len(sizes) - 1)
+    growth = [2**stage if widest is None else min(2**stage, widest) for stage in stages]
+    maps = [shape.channels, *(shape.width * factor for factor in growth)]
+    down = [layer for i in stages for layer in _down(maps[i], maps[i + 1], 4, 2, 1)]
+    up = [
+        layer
+        for i in reversed(stages[1:])
+        for layer in _up(maps[i + 1], maps[i], 4, 2, 1, sizes[i] % 2)
+    ]
+    return sizes, maps, down, up
 
 
 def _hidden(inputs: int, outputs: int) -> list[nn.Module]:

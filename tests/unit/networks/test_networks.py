@@ -66,6 +66,16 @@ def test_every_autoencoder_returns_images_of_the_size_it_was_given(name, size, c
     assert decoded.max() <= 1
 
 
+@pytest.mark.parametrize("name", ["mnist", "celeba", "conv32", "conv", "deep"])
+def test_every_autoencoder_shows_the_same_after_its_latents_were_shifted(name):
+    network = build_autoencoder(name, image_size=32, channels=1, latent_dimension=3, width=4).eval()
+    images, offset = torch.rand(4, 1, 32, 32), torch.tensor([1.0, -2.0, 0.5])
+    latents, seen = network.encode(images), network(images)
+    network.shift_latents(offset)
+    torch.testing.assert_close(network.encode(images), latents + offset)
+    torch.testing.assert_close(network(images), seen, atol=1e-5, rtol=1e-4)
+
+
 def test_architecture_builds_the_same_network_again():
     network = build_autoencoder("auto", image_size=32, channels=3, latent_dimension=7, width=8)
     again = build_autoencoder(**network.architecture())
