@@ -61,7 +61,7 @@ class Autoencoder(nn.Module):
         The last layer of every encoder and the first of every decoder here are linear, so their
         biases take the constant in, or the mean of the normalisation that stands for a bias.
         """
-        last, (first, second) = self.encoder[-1], self.decoder[:2]
+        last, first, second = self.encoder[-1], self.decoder[0], self.decoder[1]
         assert isinstance(last, nn.Linear)
         assert isinstance(first, nn.Linear)
         last.bias.add_(offset)
