@@ -9,6 +9,7 @@ import sys
 import tracemalloc
 from pathlib import Path
 
+import gradio
 import httpx
 import pytest
 
@@ -55,6 +56,21 @@ def test_a_visitor_leaves_an_image_and_a_path_behind_but_not_the_pictures_shown(
         finally:
             tracemalloc.stop()
     assert each < 200_000  # a million with everything that the page has shown
+
+
+def count_sliders():
+    gc.collect()
+    return sum(type(thing) is gradio.Slider for thing in gc.get_objects())
+
+
+@pytest.mark.browser
+def test_a_visitor_who_stays_adds_no_part_to_the_page(visitor_class, full_run):
+    run = open_run(full_run)
+    with serving(run) as address:
+        asyncio.run(visits(visitor_class, address, [0]))
+        before = count_sliders()
+        asyncio.run(visits(visitor_class, address, [0, 0, 0]))
+        assert count_sliders() == before
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked")

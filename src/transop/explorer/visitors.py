@@ -9,22 +9,34 @@ from gradio.state_holder import SessionState, StateHolder
 
 
 class Visitors(StateHolder):
-    """Keep each visitor's states, but not the last picture in every part of their page.
-
-    Gradio keeps those for links into a page as somebody has left it, which this page does not
-    offer. A zip of augmented images would stay in memory until hundreds of others have come.
-    """
+    """Keep each visitor's states, and nothing else that grows with what they do."""
 
     def __init__(self, page: gr.Blocks) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.set_blocks(page)
 
     def __getitem__(self, session_id: str) -> SessionState:
-        is_new = session_id not in self
-        visitor = super().__getitem__(session_id)
-        if is_new:
-            visitor.config_values = _Forgotten()
-        return visitor
+        if session_id not in self:
+            self.session_data[session_id] = Visitor(self.blocks)
+        return super().__getitem__(session_id)
+
+
+class Visitor(SessionState):
+    """One visitor's states; the parts of the page stay those that all visitors share.
+
+    Gradio keeps the last picture in every part, for links into a page as somebody has left it, and
+    a new part for every answer that changes a label, each under a number of its own. This page
+    offers no such links and changes no part in a way that later answers depend on; so neither
+    is kept, or a server would grow for as long as it is used.
+    """
+
+    def __init__(self, page: gr.Blocks) -> None:
+        super().__init__(page)
+        self.config_values = _Forgotten()
+
+    def __setitem__(self, key: int, value: Any) -> None:
+        if isinstance(self.blocks_config.blocks.get(key), gr.State):
+            super().__setitem__(key, value)
 
 
 class _Forgotten(dict[int, Any]):
