@@ -16,7 +16,7 @@ from transop.paper.numbers import Numbers
 from transop.plotting import Block, image_blocks, roomy
 
 _SHOWN = 4  # operators, and directions of each baseline
-_REACH = 0.9  # how far a strip goes, as a share of the latent point's length
+_REACH = 0.5  # how far a strip goes, as a share of the latent point's length
 _DEVIATIONS = 2.0  # how far a baseline's strip goes, in standard deviations
 
 

@@ -54,7 +54,7 @@ class Panel:
         marks: x positions of thin vertical lines, e.g. where extrapolation begins.
         zero: draw a line at y = 0.
         limits: of y; None leaves them to matplotlib.
-        note: a sentence in the lower left corner.
+        note: a sentence below everything else, where no line or legend can cross it.
     """
 
     lines: Sequence[Line]
@@ -127,14 +127,12 @@ def draw_panel(axes: Axes, panel: Panel) -> None:
     if panel.zero:
         axes.axhline(0, color=MUTED, linewidth=0.8, zorder=0)
     axes.set_title(panel.title, fontsize=9)
-    axes.set_xlabel(panel.x_label)
+    axes.set_xlabel("\n".join(filter(None, (panel.x_label, panel.note))))
     axes.set_ylabel(panel.y_label)
     axes.tick_params(labelsize=8)
     axes.grid(axis="y")
     axes.set_axisbelow(True)
     _name_lines(axes, panel)
-    if panel.note:
-        axes.text(0.02, 0.03, panel.note, transform=axes.transAxes, fontsize=7.5, color=MUTED)
 
 
 def _name_lines(axes: Axes, panel: Panel) -> None:
