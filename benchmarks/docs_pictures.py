@@ -21,7 +21,7 @@ from typing import Any
 from PIL import Image
 
 PAGES = Path(__file__).parents[1] / "docs" / "figures"
-LARGEST = 150_000  # bytes of one picture, unless asked for otherwise
+LARGEST = 250_000  # bytes of one picture, unless asked for otherwise
 BEGIN, END = "<!-- pictures -->", "<!-- end of pictures -->"
 
 
@@ -29,10 +29,11 @@ def shrink(file: Path, largest: int = LARGEST) -> bytes:
     """Give a picture as a PNG of at most so many bytes: fewer colours, then fewer pixels."""
     picture = Image.open(file).convert("RGB")
     while True:
-        buffer = BytesIO()
-        picture.quantize(256, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
-        if buffer.tell() <= largest:
-            return buffer.getvalue()
+        for colours in (256, 64, 24):
+            buffer = BytesIO()
+            picture.quantize(colours, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
+            if buffer.tell() <= largest:
+                return buffer.getvalue()
         size = [round(0.85 * side) for side in picture.size]
         picture = picture.resize(size, Image.Resampling.LANCZOS)
 
