@@ -18,18 +18,21 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageStat
 
 PAGES = Path(__file__).parents[1] / "docs" / "figures"
-LARGEST = 250_000  # bytes of one picture, unless asked for otherwise
+NEARLY_GREY = 15  # of 255: few colours do; photographs would turn mottled
+LARGEST = 400_000  # bytes of one picture, unless asked for otherwise
 BEGIN, END = "<!-- pictures -->", "<!-- end of pictures -->"
 
 
 def shrink(file: Path, largest: int = LARGEST) -> bytes:
     """Give a picture as a PNG of at most so many bytes: fewer colours, then fewer pixels."""
     picture = Image.open(file).convert("RGB")
+    saturation = ImageStat.Stat(picture.convert("HSV").getchannel("S")).mean[0]
+    palettes = (256, 64, 24) if saturation < NEARLY_GREY else (256,)
     while True:
-        for colours in (256, 64, 24):
+        for colours in palettes:
             buffer = BytesIO()
             picture.quantize(colours, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
             if buffer.tell() <= largest:

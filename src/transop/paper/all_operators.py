@@ -11,7 +11,7 @@ from transop.paper.numbers import Numbers
 from transop.paper.operator_paths import operator_strips
 from transop.plotting import COLOURS, Block, image_blocks, roomy
 
-_REACH = 0.5
+_REACH = 0.7
 _EXAMPLES = 6
 _PER_ROW = 4
 
