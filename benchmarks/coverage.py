@@ -44,7 +44,7 @@ def draw(points: list[dict], examples: torch.Tensor, titles: list[str]):
         axes.set_yticks(places, [point["title"] for point in points])
         axes.invert_yaxis()
         axes.set_xlabel("validation images named wrongly by the closest image, %")
-        axes.legend(frameon=False, fontsize=8, loc="lower right")
+        axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
         right = figure.add_subplot(1, 2, 2)
         draw_block(right, Block(examples.numpy(), row_labels=tuple(titles)))
     return figure
