@@ -95,7 +95,7 @@ _BASE: tuple[Row, ...] = (
         paper=(87.94, 3.34),
     ),
     Row("randaugment", "RandAugment, N=2 M=10", fixed="randaugment", m=10),
-    # The paper does not state its strength; kornia's defaults are one reading of it, not yet run.
+    # The paper does not state its strength; kornia's defaults are one reading of it.
     Row(
         "elastic-paper",
         "Elastic distortion, library default (paper)",
