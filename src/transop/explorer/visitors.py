@@ -22,12 +22,12 @@ class Visitors(StateHolder):
 
 
 class Visitor(SessionState):
-    """One visitor's states; the parts of the page stay those that all visitors share.
+    """One visitor's states, and the parts of the page as they last were, one of each.
 
     Gradio keeps the last picture in every part, for links into a page as somebody has left it, and
     a new part for every answer that changes a label, each under a number of its own. This page
-    offers no such links and changes no part in a way that later answers depend on; so neither
-    is kept, or a server would grow for as long as it is used.
+    offers no such links, and a new part takes the place of the old one; otherwise a server would
+    grow for as long as it is used.
     """
 
     def __init__(self, page: gr.Blocks) -> None:
@@ -35,8 +35,10 @@ class Visitor(SessionState):
         self.config_values = _Forgotten()
 
     def __setitem__(self, key: int, value: Any) -> None:
-        if isinstance(self.blocks_config.blocks.get(key), gr.State):
-            super().__setitem__(key, value)
+        known = self.blocks_config.blocks.get(key)
+        if known is not None and not isinstance(known, gr.State):
+            value._id = key  # or the next answer would file it under a number of its own
+        super().__setitem__(key, value)
 
 
 class _Forgotten(dict[int, Any]):
