@@ -92,6 +92,9 @@ class OperatorSettings(Section):
     origin: Literal["encoder", "mirrored"] = Field(
         "encoder", description="on which side of the latents the point lies that paths turn round"
     )
+    origin_distance: float = Field(
+        1.0, gt=0, description="how far off it lies, in multiples of where the encoder puts it"
+    )
     sparsity_weight: float = Field(0.05, ge=0, description="zeta, in the units of [OBJECTIVE]")
     operator_decay: float = Field(1e-4, ge=0, description="gamma, in the units of [OBJECTIVE]")
     real_part_penalty: float = Field(0.0, ge=0, description="weight of [REALPART]")

@@ -32,8 +32,9 @@ def train_operators(
     [OBJECTIVE]  1/2 |z1 - expm(sum_m c_m Psi_m) z0|^2 + gamma/2 sum_m |Psi_m|^2 + zeta |c|_1
 
     Operators turn points round the origin, and where that lies is an accident of the encoder's
-    bias. ``operators.origin = "mirrored"`` puts it on the other side of the latents, at the same
-    distance; paths then bend the other way. The network takes the shift in.
+    bias. ``operators.origin = "mirrored"`` puts it on the other side of the latents, where paths
+    bend the other way; ``operators.origin_distance`` above 1 puts it farther off, where they bend
+    less. The network takes the shift in.
 
     Args:
         session: the run.
@@ -46,8 +47,9 @@ def train_operators(
         order.
     """
     settings = session.settings.operators
-    if settings.origin == "mirrored":
-        offset = -2 * latents.mean(0)
+    place = settings.origin_distance * (-1 if settings.origin == "mirrored" else 1)
+    if place != 1:
+        offset = (place - 1) * latents.mean(0)
         model.autoencoder.shift_latents(offset.to(session.device))
         latents = latents + offset
     scale = settings.latent_scale

@@ -149,16 +149,25 @@ def test_the_automatic_scale_brings_latents_to_about_one(make_session):
     assert find_latent_scale(torch.zeros(5, 2)) == 1.0
 
 
-def test_a_mirrored_origin_moves_the_latents_and_not_the_pictures(make_session):
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        (["operators.origin=mirrored"], -1),
+        (["operators.origin_distance=2.5"], 2.5),
+        (["operators.origin=mirrored", "operators.origin_distance=2"], -2),
+        ([], 1),
+    ],
+)
+def test_a_moved_origin_moves_the_latents_and_not_the_pictures(make_session, settings, place):
     pairs, model = RotatedPairs(), fresh_model()
     images = torch.rand(6, 1, 16, 16, generator=torch.Generator().manual_seed(1))
     model.autoencoder.eval()
     latents, seen = model.autoencoder.encode(images), model.autoencoder(images)
     shifted = pairs.latents + torch.tensor([1.0, 0.0, -2.0, 0.0])
-    session = make_session(*OPERATORS, "operators.epochs=0", "operators.origin=mirrored")
+    session = make_session(*OPERATORS, "operators.epochs=0", *settings)
     train_operators(session, model, shifted, pairs)
     moved = model.autoencoder.encode(images) - latents
-    torch.testing.assert_close(moved, (-2 * shifted.mean(0)).expand(6, 4))
+    torch.testing.assert_close(moved, ((place - 1) * shifted.mean(0)).expand(6, 4))
     torch.testing.assert_close(model.autoencoder(images), seen)
 
 
