@@ -5,7 +5,9 @@
 
 Operators are learned on one autoencoder again and again, with one thing changed at a time, and
 measured as `examples/measure_extrapolation.py` does. Rows without fine-tuning take half a minute
-each on one core, rows with it several minutes; `--rows` chooses.
+each on one core, rows with it two; `--rows` chooses. A path that stops shorter stays in its class
+longer, so rows compare at equal residuals only: `--residual 0.12` chooses the sparsity weight of
+inference accordingly, row by row.
 """
 
 import argparse
@@ -13,9 +15,11 @@ import json
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from transop import ManifoldAutoencoder, fit, load_dataset
-from transop.evaluation import measure_extrapolation, same_class_pairs
+from transop.evaluation import measure_extrapolation, reconstruction_error, same_class_pairs
+from transop.inference import relative_miss
 from transop.operators import largest_real_part
 
 ALONE = ["fine_tuning.epochs=0"]
@@ -25,6 +29,11 @@ ROWS = {
     "no penalty on real parts": [*ALONE, *FREE],
     "twice the sparsity weight": [*ALONE, "operators.sparsity_weight=0.2"],
     "twice the decay": [*ALONE, "operators.operator_decay=4e-4"],
+    "a quarter of the decay": [*ALONE, "operators.operator_decay=5e-5"],
+    "origin 1.4 times as far": [*ALONE, "operators.origin_distance=1.4"],
+    "origin 2.2 times as far": [*ALONE, "operators.origin_distance=2.2"],
+    "origin 3 times as far": [*ALONE, "operators.origin_distance=3"],
+    "origin mirrored": [*ALONE, "operators.origin=mirrored"],
     "20 neighbours": [*ALONE, "pairs.n_neighbours=20"],
     "pairs by pixels": [*ALONE, "pairs.strategy=pixel"],
     "32 operators": [*ALONE, "operators.n_operators=32"],
@@ -36,27 +45,56 @@ ROWS = {
         "operators.sparsity_weight=0.2",
         "fine_tuning.sparsity_weight=0.2",
     ],
+    "fine-tuned, origin 1.4 times as far": ["operators.origin_distance=1.4"],
+    "fine-tuned, origin 2.2 times as far": ["operators.origin_distance=2.2"],
+    "fine-tuned, origin 3 times as far": ["operators.origin_distance=3"],
 }
 LEFT_OUT = ["classifier.epochs=0", "coefficient_encoder.epochs=0"]
+HALVINGS = 8
 TIMES = [1.0, 1.5, 2.0, 2.5, 3.0]
 
 
-def measure(model: ManifoldAutoencoder, judge: ManifoldAutoencoder, dataset) -> dict:
+def settle(model: ManifoldAutoencoder, start: Tensor, end: Tensor, residual: float) -> None:
+    """Give a model the sparsity weight at which paths miss their end points by so much."""
+    z0, z1 = model.encode(start), model.encode(end)
+    low, high = 1e-3, 2.0
+    for _ in range(HALVINGS):
+        model.sparsity_weight = (low * high) ** 0.5
+        reached = model.latent_path(z0, z1, torch.ones(1))[:, 0]
+        if float(relative_miss((z1 - reached).norm(dim=1), z1).mean()) < residual:
+            low = model.sparsity_weight
+        else:
+            high = model.sparsity_weight
+    model.sparsity_weight = (low * high) ** 0.5
+
+
+@torch.inference_mode()
+def measure(
+    model: ManifoldAutoencoder, judge: ManifoldAutoencoder, dataset, residual: float | None
+) -> dict:
     """Give the numbers of one row."""
     test = dataset.splits["test"]
     labels = dataset.labels[test]
     first, second = same_class_pairs(labels, 400, torch.Generator().manual_seed(1))
     start, end = dataset.batch(test[first]), dataset.batch(test[second])
     truth = torch.from_numpy(labels[first])
+    if residual is not None:
+        settle(model, start[::8], end[::8], residual)
     result = measure_extrapolation(model, judge.classify, start, end, truth, times=TIMES)
+    lead = 100 * (result.correct - result.control_correct)[:, -1]
+    half_width = 1.96 * float(lead.std()) / len(lead) ** 0.5
     living, real_parts = model.operators.living(), largest_real_part(model.operators.operators)
     return {
         "living": int(living.sum()),
         "largest real part": round(float(real_parts[living].max()), 2),
+        "norms": [round(float(n), 1) for n in model.operators.magnitudes().sort().values],
+        "mse": round(reconstruction_error(model, dataset, test), 4),
+        "sparsity weight": round(model.sparsity_weight, 3),
         "residual": round(float(result.residual.mean()), 3),
         "way": round(float(result.way.mean()), 3),
         "operators": [round(100 * share, 1) for share in result.accuracy()],
         "control": [round(100 * share, 1) for share in result.control_accuracy()],
+        "curvature": f"{float(lead.mean()):+.1f} +- {half_width:.1f}",
     }
 
 
@@ -66,6 +104,7 @@ def main() -> None:
     parser.add_argument("autoencoder", type=Path, help="a run whose autoencoder is taken")
     parser.add_argument("--judge", type=Path, required=True, help="a run with a classifier")
     parser.add_argument("--recipe", default="mnist-cpu")
+    parser.add_argument("--residual", type=float, help="bring every row to this residual")
     parser.add_argument("--rows", nargs="*", choices=list(ROWS), default=list(ROWS))
     parser.add_argument("--out", type=Path, default=Path("curvature.jsonl"))
     wanted = parser.parse_args()
@@ -75,7 +114,7 @@ def main() -> None:
     for name in wanted.rows:
         overrides = [f"autoencoder.weights='{wanted.autoencoder}'", *LEFT_OUT, *ROWS[name]]
         model = fit(source, wanted.recipe, overrides=overrides)
-        numbers = {"row": name, **measure(model, judge, dataset)}
+        numbers = {"row": name, **measure(model, judge, dataset, wanted.residual)}
         print(json.dumps(numbers), flush=True)
         with wanted.out.open("a") as file:
             file.write(json.dumps(numbers) + "\n")
