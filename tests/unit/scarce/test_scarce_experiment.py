@@ -139,7 +139,10 @@ def test_every_row_of_the_paper_is_there_and_says_its_labels():
     assert rows["transport-100-guarded"].needs_own_judge
     fashion = known_rows("fashion-mnist")
     assert not any(one.paper for one in fashion.values())
-    assert fashion["transport-encoder-elastic"].alpha == fashion["elastic"].alpha == 8
+    assert fashion["transport-encoder-elastic"].alpha == fashion["elastic"].alpha
+    assert rows["elastic"].alpha != fashion["elastic"].alpha != fashion["elastic-paper"].alpha
+    assert fashion["transport-guarded-elastic"].n_steps == fashion["transport-guarded"].n_steps
+    assert fashion["transport-guarded"].n_steps < rows["transport-guarded"].n_steps
 
 
 def test_a_result_is_kept_and_not_computed_twice(experiment):

@@ -41,5 +41,7 @@ def test_the_papers_weights_are_translated_to_the_units_of_the_objective(name, w
 
 
 def test_the_beta_vae_has_the_papers_weight_on_every_data_set():
-    betas = {name: load_settings(name).beta_vae.beta for name in ("mnist", "fashion-mnist", "celeba")}
+    betas = {
+        name: load_settings(name).beta_vae.beta for name in ("mnist", "fashion-mnist", "celeba")
+    }
     assert betas == {"mnist": 5, "fashion-mnist": 5, "celeba": 10}
