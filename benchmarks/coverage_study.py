@@ -1,6 +1,6 @@
 """Where is accuracy lost? To what is not covered or to wrong names, for each way of sampling.
 
-    python benchmarks/coverage.py runs/mnist --out docs/figures/coverage-mnist
+    python benchmarks/coverage_study.py runs/mnist --out docs/figures/coverage-mnist
 
 writes OUT.json and OUT.png. The judge is a LeNet-5 that no row has seen; see
 `transop.scarce.coverage` for what is measured.
