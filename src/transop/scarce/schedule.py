@@ -25,8 +25,6 @@ def run_table(
 ) -> list[dict[str, Any]]:
     """Compute every row with seeds 0 to ``n_seeds`` - 1, skipping results that are on disk.
 
-    Seeds are the outer order, so that a table interrupted early has every row.
-
     Args:
         experiment: what all rows share.
         rows: the rows.
@@ -35,7 +33,7 @@ def run_table(
         force: compute again what is there.
         progress: announces long work.
     """
-    tasks = [(row, seed) for seed in range(n_seeds) for row in rows]
+    tasks = tasks_in_order(rows, n_seeds, n_processes)
     if n_processes <= 1:
         return [
             run_row(experiment, row, seed, force=force, progress=progress)
@@ -51,6 +49,20 @@ def run_table(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def tasks_in_order(rows: Sequence[Row], n_seeds: int, n_processes: int) -> list[tuple[Row, int]]:
+    """Put seeds outside, so that a table interrupted early has every row.
+
+    As many seeds as there are processes go together: rows of one seed may wait for one judge.
+    """
+    together = max(n_processes, 1)
+    return [
+        (row, seed)
+        for first in range(0, n_seeds, together)
+        for row in rows
+        for seed in range(first, min(first + together, n_seeds))
+    ]
 
 
 _experiment: Experiment | None = None

@@ -17,6 +17,7 @@ from transop.scarce import (
     write_table,
 )
 from transop.scarce.protocol import Protocol, draw_labelled, score, train_network
+from transop.scarce.schedule import tasks_in_order
 from transop.scarce.supply import LabelledSupply
 
 
@@ -226,3 +227,11 @@ def test_the_table_averages_over_seeds(tmp_path):
     figure = draw_table([none, elastic], title="ten labels")
     labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert labels == ["No augmentation", "Elastic distortion, strong"]
+
+
+def test_seeds_go_together_in_as_many_as_there_are_processes():
+    none, encoder = row("none"), row("transport-100")
+    alone = tasks_in_order([none, encoder], 3, 1)
+    assert alone == [(one, seed) for seed in range(3) for one in (none, encoder)]
+    shared = tasks_in_order([none, encoder], 3, 2)
+    assert shared == [(none, 0), (none, 1), (encoder, 0), (encoder, 1), (none, 2), (encoder, 2)]
