@@ -18,7 +18,12 @@ import torch
 from torch import Tensor
 
 from transop import ManifoldAutoencoder, fit, load_dataset
-from transop.evaluation import measure_extrapolation, reconstruction_error, same_class_pairs
+from transop.evaluation import (
+    lead_over,
+    measure_extrapolation,
+    reconstruction_error,
+    same_class_pairs,
+)
 from transop.inference import relative_miss
 from transop.operators import largest_real_part
 
@@ -81,8 +86,7 @@ def measure(
     if residual is not None:
         settle(model, start[::8], end[::8], residual)
     result = measure_extrapolation(model, judge.classify, start, end, truth, times=TIMES)
-    lead = 100 * (result.correct - result.control_correct)[:, -1]
-    half_width = 1.96 * float(lead.std()) / len(lead) ** 0.5
+    lead, half_width = (100 * v[-1] for v in lead_over(result.correct, result.control_correct))
     living, real_parts = model.operators.living(), largest_real_part(model.operators.operators)
     return {
         "living": int(living.sum()),
@@ -94,7 +98,7 @@ def measure(
         "way": round(float(result.way.mean()), 3),
         "operators": [round(100 * share, 1) for share in result.accuracy()],
         "control": [round(100 * share, 1) for share in result.control_accuracy()],
-        "curvature": f"{float(lead.mean()):+.1f} +- {half_width:.1f}",
+        "curvature": f"{lead:+.1f} +- {half_width:.1f}",
     }
 
 

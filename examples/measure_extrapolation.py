@@ -16,7 +16,7 @@ import torch
 from transop import ManifoldAutoencoder, load_dataset
 from transop.artifacts import RunFolder
 from transop.config import load_settings
-from transop.evaluation import measure_extrapolation, same_class_pairs
+from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
 
 TIMES = [1.0, 1.5, 2.0, 2.5, 3.0]
 
@@ -41,10 +41,9 @@ def main(run: str, n_per_class: int = 400) -> None:
     print("t        ", *(f"{t:6.1f}" for t in TIMES))
     print("operators", *(f"{100 * a:6.1f}" for a in result.accuracy()))
     print("control  ", *(f"{100 * a:6.1f}" for a in result.control_accuracy()))
-    lead = 100 * (result.correct - result.control_correct)
-    half_width = 1.96 * lead.std(0) / len(lead) ** 0.5
-    print("curvature", *(f"{value:+6.1f}" for value in lead.mean(0)))
-    print("  95 % +-", *(f"{value:6.1f}" for value in half_width))
+    lead, half_width = lead_over(result.correct, result.control_correct)
+    print("curvature", *(f"{100 * value:+6.1f}" for value in lead))
+    print("  95 % +-", *(f"{100 * value:6.1f}" for value in half_width))
     print(f"mean relative residual {result.residual.mean():.3f}")
     print(f"mean share of the way covered {result.way.mean():.3f}")
 

@@ -2,6 +2,7 @@
 
 from transop.evaluation.extrapolation import (
     ExtrapolationResult,
+    lead_over,
     measure_extrapolation,
     same_class_pairs,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "Tolerance",
     "classifier_accuracy",
     "draw_strip",
+    "lead_over",
     "measure_extrapolation",
     "measure_invariance",
     "measure_kept_identity",

@@ -44,6 +44,17 @@ class ExtrapolationResult:
         return [float(v) for v in 1.96 * (share * (1 - share) / len(self.correct)).sqrt()]
 
 
+def lead_over(
+    ours: Float[Tensor, "pairs t"], theirs: Float[Tensor, "pairs t"]
+) -> tuple[Float[Tensor, " t"], Float[Tensor, " t"]]:
+    """Average the difference over pairs, with the half-width of its 95 % interval.
+
+    The pairs are the same, so their luck cancels.
+    """
+    difference = ours - theirs
+    return difference.mean(0), 1.96 * difference.std(0) / len(difference) ** 0.5
+
+
 def same_class_pairs(
     labels: Int[np.ndarray, " n"], n_per_class: int, generator: torch.Generator
 ) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from transop.evaluation import measure_extrapolation, same_class_pairs
+from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
 from transop.paper.figure import PaperFigure
 from transop.paper.material import Material, as_array
 from transop.paper.methods import METHOD_COLOURS, METHOD_NAMES, OUR_METHOD, model_of
@@ -43,15 +43,15 @@ def compute(material: Material) -> Numbers:
         if method == OUR_METHOD:
             correct["control"] = result.control_correct
     ours = correct.pop(OUR_METHOD)
-    others = {name: _lead(ours, theirs) for name, theirs in correct.items()}
+    others = {name: lead_over(ours, theirs) for name, theirs in correct.items()}
     series = {OUR_METHOD: ours, **correct}
     return Numbers(
         {
             "times": _TIMES,
             "accuracy": np.stack([as_array(c.mean(0)) for c in series.values()]),
             "half_width": np.stack([_half_width(c) for c in series.values()]),
-            "lead": np.stack([lead for lead, _ in others.values()]),
-            "lead_half_width": np.stack([width for _, width in others.values()]),
+            "lead": np.stack([as_array(lead) for lead, _ in others.values()]),
+            "lead_half_width": np.stack([as_array(width) for _, width in others.values()]),
         },
         {
             "series": list(series),
@@ -111,15 +111,6 @@ def draw(numbers: Numbers) -> Figure:
 def _half_width(correct: Float[Tensor, "pairs t"]) -> Float[np.ndarray, " t"]:
     share = correct.mean(0)
     return as_array(1.96 * (share * (1 - share) / len(correct)).sqrt())
-
-
-def _lead(
-    ours: Float[Tensor, "pairs t"], theirs: Float[Tensor, "pairs t"]
-) -> tuple[Float[np.ndarray, " t"], Float[np.ndarray, " t"]]:
-    """Average the difference over pairs: the pairs are the same, so their luck cancels."""
-    difference = ours - theirs
-    width = 1.96 * difference.std(0) / len(difference) ** 0.5
-    return as_array(difference.mean(0)), as_array(width)
 
 
 FIGURE = PaperFigure(
