@@ -151,6 +151,13 @@ class FineTuningSettings(Section):
     arrival_weight: float = Field(
         0.0, ge=0, description="of [ARRIVAL]: the end of a path is decoded as the second image"
     )
+    beyond_weight: float = Field(
+        0.0, ge=0, description="of [BEYOND]: behind its end a path shows what is like that end"
+    )
+    beyond_reach: float = Field(
+        2.6, gt=1, description="how far paths are followed for it, in multiples of their length"
+    )
+    beyond_sparsity_weight: float = Field(0.01, ge=0, description="zeta of those paths")
     network_steps: int = Field(50, ge=1, description="steps on the network before the turn changes")
     operator_steps: int = Field(50, ge=1)
     reconstruction_every: int = Field(

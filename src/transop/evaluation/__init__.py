@@ -5,6 +5,7 @@ from transop.evaluation.extrapolation import (
     lead_over,
     measure_extrapolation,
     same_class_pairs,
+    stopping_time,
 )
 from transop.evaluation.identity import KeptIdentity, measure_kept_identity
 from transop.evaluation.invariance import (
@@ -32,4 +33,5 @@ __all__ = [
     "measure_kept_identity",
     "reconstruction_error",
     "same_class_pairs",
+    "stopping_time",
 ]

@@ -12,6 +12,9 @@ from torch import Tensor
 from transop.errors import DataError, UserError
 from transop.pairs.neighbours import MISSING, group_members
 
+# What counts as around an image: partners, and partners' partners, so many of each.
+_RINGS, _DRAWN_AROUND = 2, 5
+
 Pair = tuple[Int64[Tensor, " b"], Int64[Tensor, " b"]]
 
 
@@ -200,6 +203,30 @@ class PairSource:
         for chosen in torch.split(order, batch_size):
             starts = self.anchors[chosen]
             yield starts, self.partners.draw(starts, generator)
+
+    def around(
+        self, positions: Int64[Tensor, " b"], generator: torch.Generator | None
+    ) -> Int64[Tensor, "b k"]:
+        """Name each image, some of its partners and some of theirs, drawn with replacement.
+
+        Args:
+            positions: the images.
+            generator: the source of randomness; None uses torch's global one.
+        """
+        found, ring = [positions[:, None]], positions[:, None]
+        for _ in range(_RINGS):
+            ring = self._partners_of(ring.repeat_interleave(_DRAWN_AROUND, 1), generator)
+            found.append(ring)
+        return torch.cat(found, 1)
+
+    def _partners_of(
+        self, anchors: Int64[Tensor, "b k"], generator: torch.Generator | None
+    ) -> Int64[Tensor, "b k"]:
+        """Draw a partner for each, or name it again where it has none."""
+        partners = anchors.flatten().clone()
+        paired = self.partners.counts()[partners] > 0
+        partners[paired] = self.partners.draw(partners[paired], generator)
+        return partners.view_as(anchors)
 
     def label_agreement(self, labels: Int64[np.ndarray, " n"] | Int64[Tensor, " n"]) -> float:
         """Give the share of pairs whose images carry the same label.

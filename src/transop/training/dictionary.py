@@ -58,8 +58,20 @@ class DictionaryLearner:
         self.monitor = OperatorMonitor(phase)
         self._session, self._weights = session, weights
 
-    def infer(self, z0: Float[Tensor, "b d"], z1: Float[Tensor, "b d"]) -> Float[Tensor, "b m"]:
-        """Infer coefficients, without a warning for every batch with a pair at the limit."""
+    def infer(
+        self,
+        z0: Float[Tensor, "b d"],
+        z1: Float[Tensor, "b d"],
+        sparsity_weight: float | None = None,
+    ) -> Float[Tensor, "b m"]:
+        """Infer coefficients, without a warning for every batch with a pair at the limit.
+
+        Args:
+            z0: starting points.
+            z1: end points.
+            sparsity_weight: the one the operators are learned with, if not given.
+        """
+        weight = self._weights.sparsity_weight if sparsity_weight is None else sparsity_weight
         solver = self._session.settings.operators
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -67,7 +79,7 @@ class DictionaryLearner:
                 self.operators.operators.detach(),
                 z0,
                 z1,
-                sparsity_weight=self._weights.sparsity_weight,
+                sparsity_weight=weight,
                 solver=solver.solver,
                 restarts=solver.restarts,
                 generator=self.restarts,

@@ -7,6 +7,7 @@ network fixed. Coefficients are always inferred by the fast solver and held fixe
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from transop.model import ManifoldAutoencoder
 from transop.networks import Autoencoder, prefer_channels_last
 from transop.operators import transport
 from transop.training.autoencoder import load_images, reconstruction_loss
+from transop.training.beyond import Beyond
 from transop.training.dictionary import DictionaryLearner
 from transop.training.latents import encode_split
 from transop.training.loop import Loop, steps_in
@@ -34,6 +36,16 @@ _REVIEW_EVERY = 200
 Move = Callable[[Tensor], Tensor]
 
 
+class _Seen(NamedTuple):
+    """What the network makes of a batch; None where it was not asked."""
+
+    latents: Tensor
+    decoded: Tensor
+    moved: Tensor | None = None  # latents of the first images, carried to the second
+    arrived: Tensor | None = None  # images there
+    shown: Tensor | None = None  # images beyond the ends of paths
+
+
 class _Through(nn.Module):
     """Encodes, decodes and follows paths in one call, the only one that several devices see."""
 
@@ -41,16 +53,16 @@ class _Through(nn.Module):
         super().__init__()
         self.network, self._decode_moved = network, decode_moved
 
-    def forward(
-        self, images: Tensor, move: Move | None
-    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """Give latents and decoded images, then moved latents and their images if asked for."""
+    def forward(self, images: Tensor, move: Move | None, beyond: Tensor | None) -> _Seen:
+        """Encode and decode images, follow paths if asked to, and decode further latents."""
         latents = self.network.encode(images)
         decoded = self.network.decode(latents)
         if move is None or not bool(torch.isfinite(latents).all()):
-            return latents, decoded, None, None
+            return _Seen(latents, decoded)
         moved = move(latents)
-        return latents, decoded, moved, self.network.decode(moved) if self._decode_moved else None
+        arrived = self.network.decode(moved) if self._decode_moved else None
+        shown = None if beyond is None else self.network.decode(beyond)
+        return _Seen(latents, decoded, moved, arrived, shown)
 
 
 def fine_tune(
@@ -74,6 +86,9 @@ def fine_tune(
 
     [ARRIVAL]  weight |x1 - decoded(transported z0)|^2
 
+    and images like the second one where a path goes on, [BEYOND]. Normalisation then keeps the
+    statistics of the first phase: points outside the data would spoil them.
+
     Args:
         session: the run.
         model: its autoencoder, operators and sparsity weight change.
@@ -86,7 +101,13 @@ def fine_tune(
     model.sparsity_weight = settings.sparsity_weight
     prefer_channels_last(model.autoencoder)
     latents = encode_split(model.autoencoder, dataset, progress=session.progress)
-    tuner = _Tuner(session, model, settings, Anchor(latents / model.latent_scale))
+    latents = latents / model.latent_scale
+    tuner = _Tuner(session, model, settings, Anchor(latents))
+    beyond = None
+    if settings.beyond_weight > 0:
+        beyond = Beyond(
+            session, model, dataset, pairs, latents=latents.cpu(), infer=tuner.learner.infer
+        )
     order = PairOrder(session, PHASE, pairs, batch_size)
     loop = Loop(
         session,
@@ -112,7 +133,8 @@ def fine_tune(
             rate = schedule_rate(
                 tuner.optimiser, settings.schedule, settings.network_learning_rate, step, n_steps
             )
-            tuner.step_network(loop, images, rate, reconstruction_only=alone)
+            asked = None if beyond is None or alone else beyond.sample(step, batch_size)
+            tuner.step_network(loop, images, rate, asked, reconstruction_only=alone)
         else:
             tuner.step_operators(loop, images)
         if (step + 1) % _REVIEW_EVERY == 0 or step + 1 == n_steps:
@@ -163,13 +185,23 @@ class _Tuner:
         loop: Loop,
         images: Float[Tensor, "b c h w"],
         rate: float,
+        beyond: tuple[Tensor, Tensor] | None,
         *,
         reconstruction_only: bool,
     ) -> None:
-        """Take a step on the network with the operators fixed."""
-        self._model.autoencoder.train()
+        """Take a step on the network with the operators fixed.
+
+        Args:
+            loop: the phase.
+            images: first and second images of the pairs, one half after the other.
+            rate: the learning rate.
+            beyond: raw latents beyond the ends of paths, and what is to be seen there.
+            reconstruction_only: leave everything else out.
+        """
+        self._model.autoencoder.train(self._settings.beyond_weight == 0)
         move = None if reconstruction_only else self._move
-        raw, decoded, moved, arrived = self._through(images, move)
+        points, wanted = (None, None) if beyond is None else beyond
+        raw, decoded, moved, arrived, shown = self._through(images, move, points)
         if not loop.check(raw):
             return
         edges = self._edge_weight
@@ -185,6 +217,10 @@ class _Tuner:
             arrival = (arrived - images.chunk(2)[1]).square().mean()
             loop.record(arrival_mse=arrival.item())
             value = value + self._settings.arrival_weight * arrival
+        if shown is not None and wanted is not None:
+            miss = (shown - wanted).square().mean()
+            loop.record(beyond_mse=miss.item())
+            value = value + self._settings.beyond_weight * miss
         if not loop.check(value):
             return
         loop.descend(self._wrapped_optimiser, value, rate)

@@ -26,6 +26,12 @@ class Pairs(Protocol):
         """Yield batches of positions: starts, and an end for each."""
         ...
 
+    def around(
+        self, positions: Int64[Tensor, " b"], generator: torch.Generator
+    ) -> Int64[Tensor, "b k"]:
+        """Name images that are like each of some images, these among them."""
+        ...
+
 
 class PairOrder:
     """Visits every pair once an epoch; any epoch can be had by its number."""

@@ -1,7 +1,12 @@
 import numpy as np
 import torch
 
-from transop.evaluation import measure_extrapolation, measure_kept_identity, same_class_pairs
+from transop.evaluation import (
+    measure_extrapolation,
+    measure_kept_identity,
+    same_class_pairs,
+    stopping_time,
+)
 
 
 class Line:
@@ -53,6 +58,36 @@ def test_the_way_covered_does_not_depend_on_where_the_origin_is():
     )
     torch.testing.assert_close(result.way, torch.tensor([0.9]), atol=1e-4, rtol=0)
     assert result.residual[0] < 0.01
+
+
+class Straight(Line):
+    """The same without the bend."""
+
+    def latent_path(self, z0, z1, times):
+        return z0[:, None] + self.reach * times[None, :, None] * (z1 - z0)[:, None]
+
+
+def test_paths_asked_for_a_residual_stop_on_their_way_and_count_from_there():
+    first, second = torch.zeros(4, 1, 1, 2), torch.zeros(4, 1, 1, 2)
+    second[..., 0] = 2.0
+    labels = torch.zeros(4, dtype=torch.long)
+    result = measure_extrapolation(
+        Straight(1.0), right_of_three, first, second, labels, times=[1, 1.9, 2], residual=0.2
+    )
+    torch.testing.assert_close(result.residual, torch.full((4,), 0.2), atol=1e-6, rtol=0)
+    torch.testing.assert_close(result.way, torch.full((4,), 0.8), atol=1e-6, rtol=0)
+    # 1.6 t: the class ends at 3, that is at t = 1.875 and not at 1.5
+    assert result.accuracy() == result.control_accuracy() == [1.0, 0.0, 0.0]
+    bent = measure_extrapolation(
+        Line(1.0), right_of_three, first, second, labels, times=[1, 1.8], residual=0.2
+    )
+    assert bent.control_accuracy() == [1.0, 1.0]  # the control goes to where the path stopped
+
+
+def test_paths_that_never_come_so_close_go_to_their_end():
+    first, second = torch.zeros(2, 1, 1, 2), torch.ones(2, 1, 1, 2)
+    assert stopping_time(Straight(0.7), first, second, 0.2) == 1.0
+    assert abs(stopping_time(Straight(0.9), first, second, 0.2) - 0.89) < 1e-6
 
 
 def test_pairs_share_a_class_and_are_never_an_image_with_itself():

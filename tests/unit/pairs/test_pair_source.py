@@ -57,6 +57,16 @@ def test_images_without_partners_never_start_a_pair():
     assert sorted(next(source.epoch(seeded(), 10))[0].tolist()) == [1, 3]
 
 
+def test_around_an_image_are_itself_its_partners_and_theirs():
+    source = source_of([[1, 2], [2, 3], [3, 4], [4, 0], [-1, -1]])
+    around = source.around(torch.tensor([0, 4]), seeded())
+    assert around.shape == (2, 31)
+    assert (around[:, 0] == torch.tensor([0, 4])).all()
+    assert set(around[0, 1:6].tolist()) <= {1, 2}
+    assert set(around[0].tolist()) == {0, 1, 2, 3, 4}
+    assert set(around[1].tolist()) == {4}  # it has no partner: nobody else is around
+
+
 def test_no_pairs_at_all_is_an_error():
     with pytest.raises(DataError, match="leaves no image with a partner"):
         source_of([[-1], [-1]])

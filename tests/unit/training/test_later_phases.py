@@ -12,6 +12,7 @@ from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import TransportOperators
 from transop.training.autoencoder import train_autoencoder
+from transop.training.beyond import Beyond
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.fine_tuning import Anchor, fine_tune
@@ -52,6 +53,9 @@ class NeighbourPairs:
     def epoch(self, generator, batch_size):
         for rows in torch.randperm(128, generator=generator).split(batch_size):
             yield rows, self.nearest[rows]
+
+    def around(self, positions, generator):
+        return torch.stack([positions, self.nearest[positions]], 1)
 
 
 def fresh_model():
@@ -123,6 +127,52 @@ def test_asked_for_arrivals_the_decoder_shows_the_second_image_where_paths_end(
     assert errors[1] < 0.9 * errors[0], errors
 
 
+def test_asked_to_look_beyond_the_decoder_learns_to_show_something_there(make_session, model, bars):
+    settings = [*FINE, "fine_tuning.epochs=20", "fine_tuning.network_learning_rate=2e-3"]
+    missed = []
+    for weight in (1e-9, 5):
+        session = make_session(*settings, f"fine_tuning.beyond_weight={weight}", name=f"b{weight}")
+        fine_tune(session, deepcopy(model), bars, NeighbourPairs(bars))
+        written = [r["beyond_mse"] for r in session.folder.read_metrics() if "beyond_mse" in r]
+        missed.append(written[-1])
+    assert missed[1] < 0.9 * missed[0], missed
+
+
+def test_what_is_shown_beyond_is_the_nearest_of_those_around_the_second_image(
+    make_session, model, bars
+):
+    session = make_session(*FINE, "fine_tuning.beyond_reach=1.000001")
+    images = bars.batch(bars.splits["train"])
+    latents = model.encode(images)
+
+    def jump(z0, z1, weight):  # one operator whose flow adds; here the end itself is reached
+        assert weight == session.settings.fine_tuning.beyond_sparsity_weight
+        return model.infer_latents(z0, z1, sparsity_weight=1e-6).coefficients
+
+    beyond = Beyond(session, model, bars, NeighbourPairs(bars), latents=latents, infer=jump)
+    points, shown = beyond.sample(7, 32)
+    again = beyond.sample(7, 32)
+    assert torch.equal(points, again[0])
+    assert torch.equal(shown, again[1])
+    assert not torch.equal(points, beyond.sample(8, 32)[0])
+    # whichever image a path led to: of it and its neighbour, the nearer one is shown
+    around = NeighbourPairs(bars).around(torch.arange(128), None)
+    gaps = (latents[around][None] - (points / model.latent_scale)[:, None, None]).norm(dim=-1)
+    nearer = around[None].expand(32, -1, -1).gather(2, gaps.argmin(2, keepdim=True))[..., 0]
+    same = (images[nearer] == shown[:, None]).flatten(2).all(2)
+    assert bool(same.any(1).all())
+    assert len(shown.flatten(1).unique(dim=0)) > 5
+
+
+def test_looking_beyond_leaves_the_statistics_of_normalisation_alone(make_session, bars, model):
+    before = {k: v.clone() for k, v in model.autoencoder.named_buffers()}
+    session = make_session(*FINE, "fine_tuning.beyond_weight=1")
+    fine_tune(session, model, bars, NeighbourPairs(bars))
+    assert before
+    for name, value in model.autoencoder.named_buffers():
+        assert torch.equal(value, before[name]), name
+
+
 def test_network_and_operator_steps_take_turns(make_session, bars):
     changed = []
     for n_steps in (1, 2, 3):
@@ -146,10 +196,12 @@ def test_fine_tuning_lowers_the_joint_objective_and_keeps_its_sparsity_weight(
     assert not model.autoencoder.training
 
 
-def test_fine_tuning_continues_to_the_same_bits(make_session, bars):
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_fine_tuning_continues_to_the_same_bits(make_session, bars, beyond):
+    settings = [*FINE, f"fine_tuning.beyond_weight={beyond}"]
     whole = fresh_model()
-    fine_tune(make_session(*FINE, name="whole"), whole, bars, NeighbourPairs(bars))
-    session = make_session(*FINE, name="cut")
+    fine_tune(make_session(*settings, name="whole"), whole, bars, NeighbourPairs(bars))
+    session = make_session(*settings, name="cut")
 
     def stop_at_five(items, description, total=None):
         for item in items:
@@ -160,7 +212,7 @@ def test_fine_tuning_continues_to_the_same_bits(make_session, bars):
     with pytest.raises(KeyboardInterrupt):
         fine_tune(session, fresh_model(), bars, NeighbourPairs(bars))
     resumed = fresh_model()
-    fine_tune(make_session(*FINE, name="cut"), resumed, bars, NeighbourPairs(bars))
+    fine_tune(make_session(*settings, name="cut"), resumed, bars, NeighbourPairs(bars))
     for name, value in whole.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
 
