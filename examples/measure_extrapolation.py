@@ -2,9 +2,11 @@
 
     python examples/measure_extrapolation.py runs/mnist
     python examples/measure_extrapolation.py runs/mnist --residual 0.12 --sparsity-weight 0.01
+    python examples/measure_extrapolation.py runs/mnist-ae --residual 0.12 --judge runs/mnist
 
-Pairs of test images of one class are joined by the run's operators and judged by the run's own
-classifier, which never saw a decoded image, or by that of another run. What curvature is worth is a
+Pairs of test images of one class are joined by the run's operators, or by straight lines if the run
+is a baseline, and judged by the run's own classifier, which never saw a decoded image, or by that
+of another run. What curvature is worth is a
 small difference: 400 pairs per class know it to a point, 4,000 to a third of one.
 
 A path that stops shorter keeps its class longer, so runs compare at equal residuals only: with
@@ -21,6 +23,7 @@ from transop import ManifoldAutoencoder, load_dataset
 from transop.artifacts import RunFolder
 from transop.config import load_settings
 from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
+from transop.paper.companions import load_companion
 
 TIMES = [1.0, 1.5, 2.0, 2.5, 3.0]
 
@@ -36,9 +39,10 @@ def main() -> None:
     wanted = parser.parse_args()
     settings = load_settings(RunFolder(wanted.run).config_file)
     dataset = load_dataset(settings.data.source)
-    model = ManifoldAutoencoder.from_pretrained(wanted.run)
-    judge = ManifoldAutoencoder.from_pretrained(wanted.judge) if wanted.judge else model
+    model = load_companion(wanted.run)
+    judge = ManifoldAutoencoder.from_pretrained(wanted.judge or wanted.run)
     if wanted.sparsity_weight is not None:
+        assert isinstance(model, ManifoldAutoencoder), "straight lines have no sparsity weight"
         model.sparsity_weight = wanted.sparsity_weight
     assert dataset.labels is not None
     test = dataset.splits["test"]
@@ -55,7 +59,7 @@ def main() -> None:
         residual=wanted.residual,
     )
     print("t        ", *(f"{t:6.1f}" for t in TIMES))
-    print("operators", *(f"{100 * a:6.1f}" for a in result.accuracy()))
+    print("paths    ", *(f"{100 * a:6.1f}" for a in result.accuracy()))
     print("control  ", *(f"{100 * a:6.1f}" for a in result.control_accuracy()))
     lead, half_width = lead_over(result.correct, result.control_correct)
     print("curvature", *(f"{100 * value:+6.1f}" for value in lead))
