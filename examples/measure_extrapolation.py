@@ -4,10 +4,10 @@
     python examples/measure_extrapolation.py runs/mnist --residual 0.12 --sparsity-weight 0.01
     python examples/measure_extrapolation.py runs/mnist-ae --residual 0.12 --judge runs/mnist
 
-Pairs of test images of one class are joined by the run's operators, or by straight lines if the run
-is a baseline, and judged by the run's own classifier, which never saw a decoded image, or by that
-of another run. What curvature is worth is a
-small difference: 400 pairs per class know it to a point, 4,000 to a third of one.
+Pairs of held-out images of one class are joined by the run's operators, or by straight lines if
+the run is a baseline, and judged by the run's own classifier, which never saw a decoded image, or
+by that of another run. What curvature is worth is a small difference: 400 pairs per class know it
+to a point, 4,000 to a third of one.
 
 A path that stops shorter keeps its class longer, so runs compare at equal residuals only: with
 `--residual` every path ends where it misses the second image by that share of |z1|, on average. A
@@ -33,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run", type=Path)
     parser.add_argument("--pairs-per-class", type=int, default=400)
+    parser.add_argument("--split", default="test", help="whose images; test if not given")
     parser.add_argument("--residual", type=float, help="where paths end, as a share of |z1|")
     parser.add_argument("--sparsity-weight", type=float, help="of inference, if not the run's own")
     parser.add_argument("--judge", type=Path, help="a run whose classifier judges, if not this one")
@@ -45,15 +46,15 @@ def main() -> None:
         assert isinstance(model, ManifoldAutoencoder), "straight lines have no sparsity weight"
         model.sparsity_weight = wanted.sparsity_weight
     assert dataset.labels is not None
-    test = dataset.splits["test"]
-    labels = dataset.labels[test]
+    rows = dataset.splits[wanted.split]
+    labels = dataset.labels[rows]
     draw = torch.Generator().manual_seed(1)
     first, second = same_class_pairs(labels, wanted.pairs_per_class, draw)
     result = measure_extrapolation(
         model,
         judge.classify,
-        dataset.batch(test[first]),
-        dataset.batch(test[second]),
+        dataset.batch(rows[first]),
+        dataset.batch(rows[second]),
         torch.from_numpy(labels[first]),
         times=TIMES,
         residual=wanted.residual,
