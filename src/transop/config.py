@@ -152,7 +152,7 @@ class FineTuningSettings(Section):
         0.0, ge=0, description="of [ARRIVAL]: the end of a path is decoded as the second image"
     )
     beyond_weight: float = Field(
-        0.0, ge=0, description="of [BEYOND]: behind its end a path shows what is like that end"
+        0.0, ge=0, description="of [BEYOND]: beyond its end a path shows what is like that end"
     )
     beyond_reach: float = Field(
         2.6, gt=1, description="how far paths are followed for it, in multiples of their length"

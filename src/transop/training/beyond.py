@@ -62,12 +62,15 @@ class Beyond:
     @torch.no_grad()
     def sample(
         self, step: int, batch_size: int
-    ) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b c h w"]]:
+    ) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b c h w"]] | None:
         """Give raw latents beyond the ends of paths and an image for each.
 
         Args:
             step: decides what is drawn, so that a resumed run draws the same.
             batch_size: of all devices together; each gets its share.
+
+        Returns:
+            None if the network has broken down; its step will notice and be rolled back.
         """
         generator = self._session.generator("fine_tuning", "beyond", step)
         drawn = torch.randint(len(self._rows), (2 * batch_size,), generator=generator)
@@ -78,14 +81,17 @@ class Beyond:
         ranks = self._session.ranks
         share = slice(ranks.rank, None, ranks.n_ranks)
         starts, ends = (half[share] for half in drawn.chunk(2))
-        points = self._follow(starts, ends, times[share].to(self._session.device))
+        raw = self._model.autoencoder.encode(self._images(torch.cat([starts, ends])))
+        if not bool(torch.isfinite(raw).all()):
+            return None
+        points = self._follow(raw, times[share].to(raw.device))
         nearest = self._nearest(points, around[share])
         return points * self._model.latent_scale, self._images(nearest)
 
     def _follow(
-        self, starts: Int64[Tensor, " b"], ends: Int64[Tensor, " b"], times: Float[Tensor, "b 1"]
+        self, raw: Float[Tensor, "n d"], times: Float[Tensor, "b 1"]
     ) -> Float[Tensor, "b d"]:
-        raw = self._model.autoencoder.encode(self._images(torch.cat([starts, ends])))
+        """Carry the first half of some latents to the second half and on, in scaled units."""
         z0, z1 = (raw.float() / self._model.latent_scale).chunk(2)
         coefficients = self._infer(z0, z1, self._settings.beyond_sparsity_weight)
         return transport(self._model.operators.operators.detach(), times * coefficients, z0)

@@ -145,11 +145,11 @@ def test_what_is_shown_beyond_is_the_nearest_of_those_around_the_second_image(
     images = bars.batch(bars.splits["train"])
     latents = model.encode(images)
 
-    def jump(z0, z1, weight):  # one operator whose flow adds; here the end itself is reached
+    def infer(z0, z1, weight):
         assert weight == session.settings.fine_tuning.beyond_sparsity_weight
         return model.infer_latents(z0, z1, sparsity_weight=1e-6).coefficients
 
-    beyond = Beyond(session, model, bars, NeighbourPairs(bars), latents=latents, infer=jump)
+    beyond = Beyond(session, model, bars, NeighbourPairs(bars), latents=latents, infer=infer)
     points, shown = beyond.sample(7, 32)
     again = beyond.sample(7, 32)
     assert torch.equal(points, again[0])
@@ -162,6 +162,14 @@ def test_what_is_shown_beyond_is_the_nearest_of_those_around_the_second_image(
     same = (images[nearer] == shown[:, None]).flatten(2).all(2)
     assert bool(same.any(1).all())
     assert len(shown.flatten(1).unique(dim=0)) > 5
+
+
+def test_nothing_is_asked_beyond_of_a_network_that_has_broken_down(make_session, model, bars):
+    session, latents = make_session(*FINE), torch.zeros(128, 4)
+    with torch.no_grad():
+        model.autoencoder.encoder[-1].bias.fill_(torch.nan)
+    beyond = Beyond(session, model, bars, NeighbourPairs(bars), latents=latents, infer=None)
+    assert beyond.sample(0, 8) is None
 
 
 def test_looking_beyond_leaves_the_statistics_of_normalisation_alone(make_session, bars, model):
