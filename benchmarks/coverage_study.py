@@ -3,7 +3,7 @@
     python benchmarks/coverage_study.py runs/mnist --out docs/figures/coverage-mnist
 
 writes OUT.json and OUT.png. The judge is a LeNet-5 that no row has seen; see
-`transop.scarce.coverage` for what is measured.
+`transop_paper.scarce.coverage` for what is measured.
 """
 
 import argparse
@@ -15,8 +15,8 @@ import torch
 
 from transop.plotting import COLOURS, draw_block, look, new_figure
 from transop.plotting.blocks import Block
-from transop.scarce import Protocol, find_rows, open_experiment
-from transop.scarce.coverage import Coverage, CoverageStudy
+from transop_paper.scarce import Protocol, find_rows, open_experiment
+from transop_paper.scarce.coverage import Coverage, CoverageStudy
 
 ROWS = [
     ("none", "as they are"),

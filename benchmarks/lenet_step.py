@@ -13,7 +13,7 @@ import time
 import torch
 
 from transop.networks import LeNet
-from transop.scarce.lenet import LanesTrainer, TorchTrainer
+from transop_paper.scarce.lenet import LanesTrainer, TorchTrainer
 
 BATCH_SIZE, STEPS_PER_CHUNK = 50, 50
 

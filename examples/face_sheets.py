@@ -8,14 +8,14 @@ from pathlib import Path
 
 import torch
 
-from transop.data.face_drawing import (
+from transop.plotting import image_grid, render_figure
+from transop_paper.faces.drawing import (
     FACTOR_NAMES,
     FACTORS,
     draw_faces,
     neutral_face,
     sample_factors,
 )
-from transop.plotting import image_grid, render_figure
 
 ROWS, COLUMNS, STEPS = 6, 14, 7
 

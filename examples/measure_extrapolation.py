@@ -23,7 +23,7 @@ from transop import ManifoldAutoencoder, load_dataset
 from transop.artifacts import RunFolder
 from transop.config import load_settings
 from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
-from transop.paper.companions import load_companion
+from transop_paper.figures.companions import load_companion
 
 TIMES = [1.0, 1.5, 2.0, 2.5, 3.0]
 

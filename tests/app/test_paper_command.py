@@ -7,8 +7,8 @@ import pytest
 
 from transop import cli
 from transop.model import ManifoldAutoencoder
-from transop.paper import FIGURES
-from transop.paper.quick import train_quick_run
+from transop_paper.figures import FIGURES
+from transop_paper.figures.quick import train_quick_run
 
 TINY = (
     "data.limit=200",
@@ -32,7 +32,7 @@ def tiny_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSOP_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr("transop.paper.quick._OVERRIDES", TINY)
+        patch.setattr("transop_paper.figures.quick._OVERRIDES", TINY)
         train_quick_run(folder)
     return folder
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from transop.baselines import BASELINES
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import TransportOperators
+from transop_paper.baselines import BASELINES
 
 ARCHITECTURE = {"image_size": 16, "channels": 1, "latent_dimension": 4, "width": 4}
 NUMBERS = {

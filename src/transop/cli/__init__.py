@@ -11,11 +11,12 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
 
-from transop.cli import augment, bench, data, demo, explore, invariance, paper, path, report, train
+from transop.cli import augment, data, demo, explore, invariance, path, report, train
 from transop.cli.terminal import Interrupted, Terminal, make_streams_forgiving
 
 # A function becomes a command, a typer.Typer a group of them; --help keeps this order.
@@ -28,9 +29,10 @@ COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {
     "explore": explore.explore,
     "data": data.data,
     "report": report.report,
-    "paper": paper.paper,
-    "bench": bench.app,
 }
+
+# Further commands, such as the reproduction's ``paper`` and ``bench``: entry points of this group.
+COMMAND_GROUP = "transop.commands"
 
 _USER_MISTAKE, _FAILED, _BUG, _INTERRUPTED = 2, 1, 70, 130
 _GLOBAL_FLAGS = {"--quiet", "-q", "--verbose", "-v", "--debug"}
@@ -74,7 +76,8 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["--help", "-h"]},
     )
-    for name, command in COMMANDS.items():
+    further = {entry.name: entry.load() for entry in entry_points(group=COMMAND_GROUP)}
+    for name, command in {**COMMANDS, **further}.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:

@@ -60,8 +60,8 @@ def data(
 def _write_faces(
     terminal: Terminal, name: str, out: Path, number: int, seed: int, image_size: int | None
 ) -> None:
-    from transop.data import write_faces
     from transop.errors import UserError
+    from transop_paper.faces import write_faces
 
     if name != "faces":
         raise UserError(f"--out writes drawn faces only, not '{name}'; use: transop data faces")
@@ -70,10 +70,11 @@ def _write_faces(
 
 
 def _list_names(terminal: Terminal, as_json: bool) -> None:
-    from transop.data import DATASETS
+    from transop.data import known_datasets
 
     about = {
-        name: (loader.__doc__ or "").strip().split("\n")[0] for name, loader in DATASETS.items()
+        name: (loader.__doc__ or "").strip().split("\n")[0]
+        for name, loader in known_datasets().items()
     }
     if as_json:
         terminal.result_json(about)

@@ -14,9 +14,9 @@ from transop.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from transop.artifacts import RunFolder
-    from transop.baselines import Baseline
     from transop.config import Settings
     from transop.model import ManifoldAutoencoder
+    from transop_paper.baselines import Baseline
 
 SetOption = Annotated[
     list[str] | None,

@@ -1,11 +1,12 @@
 """Data sets: one file per source; each becomes the same small object, an `ImageDataset`."""
 
+from importlib.metadata import entry_points
+
 from transop.data.celeba import load_celeba
 from transop.data.celeba_layout import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES
 from transop.data.cifar10 import load_cifar10
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
 from transop.data.digits import load_digits
-from transop.data.faces import generate_faces, load_faces, write_faces
 from transop.data.fashion_mnist import load_fashion_mnist
 from transop.data.findings import require_trainable
 from transop.data.load import load_dataset
@@ -20,8 +21,17 @@ DATASETS: dict[str, DatasetLoader] = {
     "cifar10": load_cifar10,
     "svhn": load_svhn,
     "celeba": load_celeba,
-    "faces": load_faces,
 }
+
+# Further data sets, such as the reproduction's drawn faces: entry points of this group.
+DATASET_GROUP = "transop.datasets"
+
+
+def known_datasets() -> dict[str, DatasetLoader]:
+    """List every data set that can be asked for by name: ours, and those of other packages."""
+    further = {entry.name: entry.load() for entry in entry_points(group=DATASET_GROUP)}
+    return {**DATASETS, **further}
+
 
 __all__ = [
     "CELEBA_ATTRIBUTES",
@@ -33,8 +43,7 @@ __all__ = [
     "DatasetRequest",
     "ImageDataset",
     "cache_folder",
-    "generate_faces",
+    "known_datasets",
     "load_dataset",
     "require_trainable",
-    "write_faces",
 ]

@@ -86,19 +86,20 @@ def _open(source: Source, labels: Any, request: DatasetRequest) -> ImageDataset:
 
 
 def _open_named(source: str | Path, labels: Any, request: DatasetRequest) -> ImageDataset:
-    from transop.data import DATASETS  # the registry imports every loader, so it comes last
+    from transop.data import known_datasets  # it imports every loader, so it comes last
 
-    if isinstance(source, str) and source in DATASETS:
+    datasets = known_datasets()
+    if isinstance(source, str) and source in datasets:
         if labels is not None:
             raise DataError(f"labels cannot be given for data set {source!r}: it has its own")
-        return DATASETS[source](request)
+        return datasets[source](request)
     try:
         place = Path(source).expanduser()
         exists = str(source) != "" and place.exists()
     except (OSError, ValueError, RuntimeError):  # too long a name, a null byte, no such home
         exists = False
     if not exists:
-        raise DataError(_unknown(str(source), tuple(DATASETS)))
+        raise DataError(_unknown(str(source), tuple(datasets)))
     if request.path is not None:
         raise DataError(f"path={str(request.path)!r} goes with a data set name, not with {place}")
     return _open_file(place, labels, request)

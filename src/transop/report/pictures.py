@@ -9,9 +9,9 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from transop.artifacts import RunFolder
-from transop.paper import FIGURES
-from transop.paper.training_curves import curves_of, draw
 from transop.plotting import render_figure
+from transop_paper.figures import FIGURES
+from transop_paper.figures.training_curves import curves_of, draw
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from transop.artifacts import RunFolder, describe_environment, write_atomically, write_json
-from transop.baselines import BASELINES, Baseline
 from transop.config import Settings, load_settings
 from transop.data import ImageDataset, load_dataset, require_trainable
 from transop.errors import ArtifactError, DataError, SettingsError
@@ -25,7 +24,6 @@ from transop.operators import TransportOperators
 from transop.progress import Progress, silent
 from transop.sharing import is_first_process
 from transop.training.autoencoder import obtain_autoencoder
-from transop.training.baselines import BASELINE_PHASES, first_or_saved_baseline
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.diagnostics import OperatorMonitor
@@ -36,6 +34,8 @@ from transop.training.operators import train_operators
 from transop.training.pairing import make_pairs
 from transop.training.processes import run_on_several
 from transop.training.session import Session, count_processes, make_fabric
+from transop_paper.baselines import BASELINES, Baseline
+from transop_paper.baselines.training import BASELINE_PHASES, first_or_saved_baseline
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import pytest
 from scipy.io import savemat
 
 from transop.cli import run
-from transop.data import DATASETS, ImageDataset, cifar10, load_dataset, svhn
+from transop.data import ImageDataset, cifar10, known_datasets, load_dataset, svhn
 from transop.data.files import PublishedFile
 from transop.errors import DataError
 
@@ -171,7 +171,7 @@ def test_the_data_command_prints_json(capsys, monkeypatch, tmp_path):
 
 def test_the_data_command_lists_the_names(capsys):
     assert run(["data", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out).keys() == DATASETS.keys()
+    assert json.loads(capsys.readouterr().out).keys() == known_datasets().keys()
 
 
 def test_the_data_command_explains_failure_and_exits_with_2(capsys, monkeypatch, tmp_path):

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from transop.paper import FIGURES
+from transop_paper.figures import FIGURES
 
 PAGES = Path(__file__).parents[3] / "docs" / "figures"
 

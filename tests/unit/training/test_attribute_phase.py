@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from transop.data import DatasetMeta, ImageDataset, generate_faces
+from transop.data import DatasetMeta, ImageDataset
 from transop.errors import SettingsError
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
@@ -10,6 +10,7 @@ from transop.operators import TransportOperators
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.fit import wanted_phases
+from transop_paper.faces import generate_faces
 
 SMALL = [
     "classifier.epochs=3",

@@ -1,7 +1,7 @@
 import pytest
 
 from transop.config import load_settings, recipe_names
-from transop.data import DATASETS
+from transop.data import known_datasets
 from transop.networks import build_autoencoder
 
 SIZES = {"celeba": (64, 3), "faces": (64, 3), "cifar10": (32, 3), "svhn": (32, 3)}
@@ -11,7 +11,7 @@ SIZES = {"celeba": (64, 3), "faces": (64, 3), "cifar10": (32, 3), "svhn": (32, 3
 def test_every_shipped_recipe_names_itself_a_data_set_and_a_network_that_fits(name):
     settings = load_settings(name)
     assert settings.recipe == name
-    assert settings.data.source in DATASETS
+    assert settings.data.source in known_datasets()
     size, channels = SIZES.get(settings.data.source, (28, 1))
     network = build_autoencoder(
         settings.autoencoder.network,

@@ -1,0 +1,1 @@
+"""The reproduction of the paper: figures, tables, baselines, benchmarks and drawn faces."""

@@ -1,0 +1,314 @@
+"""Measure coefficient inference: our default beside the paper's solvers, in one run.
+
+All solvers get the same pairs, objective and tolerance; the contenders start where the paper
+starts, ours at zero, its default. The dictionaries are learned from
+the 5,000 digits within the run (``digit_operators``), because random ones would need dense
+coefficients and give a picture that no training run ever shows.
+"""
+
+import statistics
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transop.errors import UserError
+from transop.inference import (
+    SOLVERS,
+    ConvergenceWarning,
+    InferenceResult,
+    infer_coefficients,
+)
+from transop.operators.series import build_generator
+from transop.progress import Progress, silent
+from transop_paper.bench.digit_operators import LearnedProblem, learn_operators
+from transop_paper.bench.peak import measure_peak
+
+OUR_SOLVER = "gauss-newton"
+REFERENCE = "proximal-nesterov"  # what the paper's authors ran
+CONTENDERS = (REFERENCE, "proximal", "subgradient", "conjugate-gradient")
+TOLERANCE = 1e-5
+START_SPREAD = 0.02  # the paper's: variance 4e-4
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large one inference problem is."""
+
+    dimension: int
+    n_operators: int
+    n_pairs: int
+
+
+PAPER_SIZES = (Size(10, 16, 250), Size(32, 40, 100))
+QUICK_SIZES = (Size(4, 5, 16), Size(10, 16, 16))
+
+
+@dataclass(frozen=True)
+class SolverRun:
+    """What one solver reached on one problem, and how long it took.
+
+    Attributes:
+        solver: its name.
+        seconds: of every repeat.
+        objective: mean over pairs.
+        non_zeros: mean number of coefficients used per pair.
+        converged: share of pairs.
+        iterations: mean per pair.
+        ratio: its median time over ours.
+        worst_pair: our objective over its own, on the pair where we compare worst among those
+            where it converged; None if there are none.
+    """
+
+    solver: str
+    seconds: tuple[float, ...]
+    objective: float
+    non_zeros: float
+    converged: float
+    iterations: float
+    ratio: float
+    worst_pair: float | None
+
+    @property
+    def median_seconds(self) -> float:
+        """The middle one of the repeats."""
+        return statistics.median(self.seconds)
+
+
+@dataclass(frozen=True)
+class SizeReport:
+    """All solvers on one problem.
+
+    Attributes:
+        size: of the problem.
+        runs: one per solver, ours first.
+        flops: useful floating-point operations of one of our runs, see ``count_flops``.
+        peak_share: their rate in our fastest repeat, over the machine's measured peak.
+    """
+
+    size: Size
+    runs: tuple[SolverRun, ...]
+    flops: float
+    peak_share: float
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """The time of ours, and of the reference where it is bearable, at one size of a sweep."""
+
+    varied: str
+    size: Size
+    seconds: float
+    reference_seconds: float | None
+
+
+@dataclass(frozen=True)
+class InferenceBenchmark:
+    """Everything one run of the benchmark measured."""
+
+    n_threads: int
+    peak_gflops: float
+    sparsity_weight: float
+    tolerance: float
+    sizes: tuple[SizeReport, ...]
+    sweep: tuple[SweepPoint, ...]
+
+
+def bench_inference(
+    sizes: Sequence[Size] = PAPER_SIZES,
+    *,
+    solvers: Sequence[str] = CONTENDERS,
+    repeats: int = 30,
+    contender_repeats: int = 1,
+    learning_steps: int = 400,
+    sweep: bool = False,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> InferenceBenchmark:
+    """Time our default solver and its contenders on the same pairs.
+
+    Args:
+        sizes: the problems; the paper's two by default.
+        solvers: the contenders.
+        repeats: runs of ours at least, of which the median counts.
+        contender_repeats: runs of every contender.
+        learning_steps: how long the dictionaries are learned.
+        sweep: whether to vary latent dimension, operators and batch as well.
+        seed: for dictionary, pairs and start.
+        progress: shows the solvers as they run.
+    """
+    unknown = [name for name in solvers if name not in SOLVERS]
+    if unknown:
+        raise UserError(f"solvers={unknown} are unknown; choose from {sorted(SOLVERS)}")
+    if repeats < 1 or contender_repeats < 1:
+        raise UserError(
+            f"repeats={repeats} and contender_repeats={contender_repeats} must be at least 1"
+        )
+    peak = measure_peak(torch.get_num_threads())
+    reports = []
+    weight = 0.0
+    for size in sizes:
+        problem = learn_operators(
+            size.dimension, size.n_operators, n_steps=learning_steps, seed=seed, progress=progress
+        )
+        weight = problem.sparsity_weight
+        reports.append(
+            _compare(problem, size, solvers, repeats, contender_repeats, peak, seed, progress)
+        )
+    return InferenceBenchmark(
+        n_threads=torch.get_num_threads(),
+        peak_gflops=peak / 1e9,
+        sparsity_weight=weight,
+        tolerance=TOLERANCE,
+        sizes=tuple(reports),
+        sweep=tuple(_sweep(repeats, learning_steps, seed, progress)) if sweep else (),
+    )
+
+
+def _compare(
+    problem: LearnedProblem,
+    size: Size,
+    solvers: Sequence[str],
+    repeats: int,
+    contender_repeats: int,
+    peak: float,
+    seed: int,
+    progress: Progress,
+) -> SizeReport:
+    """Run all solvers; ours a few times before each contender and after the last.
+
+    Ours takes milliseconds: all its repeats in one go could meet one busy moment of the machine
+    that the contenders' seconds average out.
+    """
+    pairs = _draw(problem, size, seed)
+    found: dict[str, InferenceResult] = {}
+    seconds: dict[str, tuple[float, ...]] = {OUR_SOLVER: ()}
+    share = -(-repeats // (len(solvers) + 1))
+    label = f"latent {size.dimension}, {size.n_operators} operators, {size.n_pairs} pairs"
+    for name in progress([*solvers, OUR_SOLVER], label):
+        found[OUR_SOLVER], times = _time(problem, pairs, OUR_SOLVER, share)
+        seconds[OUR_SOLVER] += times
+        if name != OUR_SOLVER:
+            found[name], seconds[name] = _time(problem, pairs, name, contender_repeats)
+    runs = [_summarise(name, result, seconds, found[OUR_SOLVER]) for name, result in found.items()]
+    flops = count_flops(problem.operators, found[OUR_SOLVER])
+    return SizeReport(size, tuple(runs), flops, flops / min(seconds[OUR_SOLVER]) / peak)
+
+
+_Pairs = tuple[Float[Tensor, "b d"], Float[Tensor, "b d"], Float[Tensor, "b m"]]
+
+
+def _draw(problem: LearnedProblem, size: Size, seed: int) -> _Pairs:
+    """Draw pairs the dictionary was not tuned to, and the paper's random start."""
+    generator = torch.Generator().manual_seed(seed + 1)
+    z0, z1 = problem.draw_pairs(size.n_pairs, generator)
+    start = START_SPREAD * torch.randn(size.n_pairs, size.n_operators, generator=generator)
+    return z0, z1, start
+
+
+def _time(
+    problem: LearnedProblem, pairs: _Pairs, solver: str, repeats: int
+) -> tuple[InferenceResult, tuple[float, ...]]:
+    z0, z1, start = pairs
+
+    def solve(part: slice) -> InferenceResult:
+        return infer_coefficients(
+            problem.operators,
+            z0[part],
+            z1[part],
+            sparsity_weight=problem.sparsity_weight,
+            solver=solver,
+            initial=None if solver == OUR_SOLVER else start[part],
+            tolerance=TOLERANCE,
+        )
+
+    seconds = []
+    with warnings.catch_warnings():
+        # Not converging is a result here, and it stands in the table.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = solve(slice(2))  # whatever is done on first use is not the solver's time
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            found = solve(slice(None))
+            seconds.append(time.perf_counter() - begin)
+    return found, tuple(seconds)
+
+
+def _summarise(
+    name: str,
+    found: InferenceResult,
+    seconds: dict[str, tuple[float, ...]],
+    ours: InferenceResult,
+) -> SolverRun:
+    ratios = (ours.objective / found.objective.clamp_min(1e-30))[found.converged]
+    return SolverRun(
+        solver=name,
+        seconds=seconds[name],
+        objective=float(found.objective.mean()),
+        non_zeros=float((found.coefficients != 0).sum(-1).double().mean()),
+        converged=float(found.converged.double().mean()),
+        iterations=float(found.iterations.double().mean()),
+        ratio=statistics.median(seconds[name]) / statistics.median(seconds[OUR_SOLVER]),
+        worst_pair=float(ratios.max()) if len(ratios) else None,
+    )
+
+
+def count_flops(operators: Float[Tensor, "m d d"], found: InferenceResult) -> float:
+    """Count the useful floating-point operations of a Gauss-Newton run, multiply-adds as two.
+
+    Per pair and iteration, with n coefficients in use and T terms of the series: generator and
+    gradient (m d^2 each), flow there and back (T d^2 each) with its values at seven nodes, their
+    outer products (7 d^2), n columns (2 d^2 each) and their Gram matrix. Coordinate sweeps and
+    work on padding or on other pairs' operators are not counted: the share is a lower bound.
+    """
+    m, d, _ = operators.shape
+    norms = torch.linalg.matrix_norm(build_generator(operators, found.coefficients), 2)
+    terms = torch.ones_like(norms)
+    size = norms.clone()
+    while bool((size > 1e-8).any()):
+        terms = terms + (size > 1e-8)
+        size = size * norms / terms.clamp_min(1)
+    n = (found.coefficients != 0).sum(-1).to(norms.dtype)
+    per_iteration = (
+        2 * m * d**2
+        + 2 * terms * d**2
+        + 16 * (terms + 1) * d
+        + 7 * d**2
+        + 2 * n * d**2
+        + n * (n + 1) / 2 * d
+    )
+    return float((2 * per_iteration * found.iterations).double().sum())
+
+
+BASE = Size(10, 16, 250)
+SWEPT: dict[str, tuple[int, ...]] = {
+    "dimension": (4, 8, 16, 32, 64),
+    "n_operators": (4, 8, 16, 32, 64),
+    "n_pairs": (1, 10, 100, 1000, 10000),
+}
+_BEARABLE = 250 * 32 * 32  # numbers in the generators of a batch: seconds for the reference
+
+
+def _sweep(
+    repeats: int, learning_steps: int, seed: int, progress: Progress
+) -> Sequence[SweepPoint]:
+    """Vary one size at a time around the paper's smaller problem."""
+    values = [(varied, value) for varied, range_ in SWEPT.items() for value in range_]
+    points = []
+    learned: dict[tuple[int, int], LearnedProblem] = {}
+    for varied, value in progress(values, "sweep"):
+        size = Size(**{**vars(BASE), varied: value})
+        key = size.dimension, size.n_operators
+        if key not in learned:
+            learned[key] = learn_operators(*key, n_steps=learning_steps // 4, seed=seed)
+        pairs = _draw(learned[key], size, seed)
+        _, ours = _time(learned[key], pairs, OUR_SOLVER, max(3, repeats // 3))
+        reference = None
+        if size.n_pairs * size.dimension**2 <= _BEARABLE:
+            reference = _time(learned[key], pairs, REFERENCE, 1)[1][0]
+        points.append(SweepPoint(varied, size, statistics.median(ours), reference))
+    return points

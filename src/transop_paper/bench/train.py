@@ -1,0 +1,223 @@
+"""Measure the operator phase: our steps beside those of the authors' algorithm, in one run.
+
+Both learn from the same start on the same batches of real pairs. Ours is the training loop
+itself, with its checks and diagnostics; theirs is the published iteration for the coefficients and
+autograd through the dense exponential for the dictionary, with nothing around it.
+"""
+
+import copy
+import statistics
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transop.artifacts import RunFolder
+from transop.config import load_settings
+from transop.errors import UserError
+from transop.inference import ConvergenceWarning, infer_coefficients, operator_penalty
+from transop.operators import TransportOperators, transport
+from transop.progress import Progress, silent
+from transop.training.dictionary import DictionaryLearner
+from transop.training.loop import Loop
+from transop.training.session import Session, make_fabric
+from transop_paper.bench.digit_operators import LearnedProblem, learn_operators
+
+REFERENCE = "proximal-nesterov"  # what the paper's authors ran
+_REPORT_EVERY = 50  # steps between two lines of metrics, as in a long phase
+_HELD_OUT = 500  # pairs on which both dictionaries are judged
+
+
+@dataclass(frozen=True)
+class TrainSize:
+    """How large an operator phase is.
+
+    Attributes:
+        dimension: of the latent space.
+        n_operators: in the dictionary.
+        batch_size: pairs per step.
+        n_pairs: pairs per epoch; only the extrapolation to an epoch depends on it.
+    """
+
+    dimension: int = 10
+    n_operators: int = 16
+    batch_size: int = 250
+    n_pairs: int = 50_000
+
+
+@dataclass(frozen=True)
+class TrainRun:
+    """What one way of learning took and reached.
+
+    Attributes:
+        name: whose way.
+        seconds: of every batch.
+        seconds_per_batch: their mean.
+        epoch_seconds: an epoch at that rate.
+        objective: mean over held-out pairs afterwards, coefficients inferred by our solver.
+    """
+
+    name: str
+    seconds: tuple[float, ...]
+    seconds_per_batch: float
+    epoch_seconds: float
+    objective: float
+
+
+@dataclass(frozen=True)
+class TrainBenchmark:
+    """Everything one run of the benchmark measured; ``ratio`` is their time over ours."""
+
+    size: TrainSize
+    n_threads: int
+    n_batches: int
+    sparsity_weight: float
+    start_objective: float
+    ours: TrainRun
+    authors: TrainRun
+    ratio: float
+
+
+def bench_train(
+    size: TrainSize | None = None,
+    *,
+    n_batches: int = 10,
+    learning_steps: int = 200,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> TrainBenchmark:
+    """Take the same operator steps our way and the authors' way, batch by batch in turn.
+
+    Args:
+        size: of the operator phase; the paper's MNIST by default.
+        n_batches: steps of either; theirs take seconds each.
+        learning_steps: how long the common start has been learned, so that neither deals with
+            operators that no training run shows.
+        seed: for start and pairs.
+        progress: shows the batches.
+    """
+    size = size or TrainSize()
+    if n_batches < 1 or size.batch_size < 2:
+        raise UserError(
+            f"n_batches={n_batches} must be at least 1 and batch_size={size.batch_size} at least 2"
+        )
+    problem = learn_operators(
+        size.dimension, size.n_operators, n_steps=learning_steps, seed=seed, progress=progress
+    )
+    start = TransportOperators(size.n_operators, size.dimension)
+    start.weight.data.copy_(problem.operators)
+    generator = torch.Generator().manual_seed(seed + 1)
+    judged = problem.draw_pairs(_HELD_OUT, generator)
+    batches = [problem.draw_pairs(size.batch_size, generator) for _ in range(n_batches)]
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        ours, authors = _Ours(problem, copy.deepcopy(start), Path(folder)), _Authors(problem, start)
+        before = _objective(problem, start, judged)
+        seconds = _race(ours, authors, batches, progress)
+        runs = [
+            _summarise(name, times, size, _objective(problem, operators, judged))
+            for name, times, operators in zip(
+                ("ours", "authors"), seconds, (ours.operators, authors.operators), strict=True
+            )
+        ]
+    return TrainBenchmark(
+        size=size,
+        n_threads=torch.get_num_threads(),
+        n_batches=n_batches,
+        sparsity_weight=problem.sparsity_weight,
+        start_objective=before,
+        ours=runs[0],
+        authors=runs[1],
+        ratio=runs[1].seconds_per_batch / runs[0].seconds_per_batch,
+    )
+
+
+_Batch = tuple[Float[Tensor, "b d"], Float[Tensor, "b d"]]
+
+
+class _Ours:
+    """The operator phase as training runs it, checks and diagnostics included."""
+
+    def __init__(self, problem: LearnedProblem, operators: TransportOperators, path: Path) -> None:
+        weight = f"operators.sparsity_weight={problem.sparsity_weight}"
+        settings = load_settings("demo", [weight, "runtime.device=cpu"])
+        self._session = Session(settings, RunFolder(path), make_fabric(settings.runtime))
+        self._rate = settings.operators.learning_rate
+        self.operators = operators
+        self.learner = DictionaryLearner(self._session, operators, "operators", settings.operators)
+
+    def loop(self, n_steps: int) -> Loop:
+        return Loop(
+            self._session,
+            "operators",
+            n_steps,
+            modules={"operators": self.operators},
+            optimisers={"operators": self.learner.optimiser},
+            steps_per_epoch=n_steps,
+            report_every=_REPORT_EVERY,
+        )
+
+    def step(self, loop: Loop, batch: _Batch) -> None:
+        self.learner.step(loop, *batch, self._rate)
+
+
+class _Authors:
+    """The authors' algorithm: their iteration for c, autograd for the operators, Adam."""
+
+    def __init__(self, problem: LearnedProblem, operators: TransportOperators) -> None:
+        settings = load_settings("demo").operators
+        self._weight, self._decay = problem.sparsity_weight, settings.operator_decay
+        self.operators = operators
+        self._optimiser = torch.optim.Adam(operators.parameters(), lr=settings.learning_rate)
+
+    def step(self, batch: _Batch) -> None:
+        z0, z1 = batch
+        dictionary = self.operators.operators
+        c = infer_coefficients(
+            dictionary.detach(), z0, z1, sparsity_weight=self._weight, solver=REFERENCE
+        ).coefficients
+        missed = z1 - transport(dictionary, c, z0, method="dense")
+        loss = missed.square().sum(1).mean() / 2 + operator_penalty(dictionary, self._decay)
+        self._optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+
+
+def _race(
+    ours: _Ours, authors: _Authors, batches: list[_Batch], progress: Progress
+) -> tuple[list[float], list[float]]:
+    """Time both on every batch, one after the other; whatever is done on first use before."""
+    z0, z1 = batches[0]
+    ours.learner.infer(z0[:2], z1[:2])
+    our_seconds, their_seconds = [], []
+    loop = ours.loop(len(batches))
+    turns = iter(progress(batches, "our batch, then theirs"))
+    begin = time.perf_counter()
+    for step in loop:  # what the loop does between two steps is our time too
+        next(turns)
+        ours.step(loop, batches[step])
+        middle = time.perf_counter()
+        authors.step(batches[step])
+        our_seconds.append(middle - begin)
+        begin = time.perf_counter()
+        their_seconds.append(begin - middle)
+    next(turns, None)  # lets the bar see its end
+    return our_seconds, their_seconds
+
+
+def _summarise(name: str, seconds: list[float], size: TrainSize, objective: float) -> TrainRun:
+    mean = statistics.mean(seconds)
+    return TrainRun(name, tuple(seconds), mean, mean * size.n_pairs / size.batch_size, objective)
+
+
+def _objective(problem: LearnedProblem, operators: TransportOperators, pairs: _Batch) -> float:
+    """Judge a dictionary by the mean [OBJECTIVE] of pairs it has not been trained on."""
+    found = infer_coefficients(
+        operators.operators.detach(), *pairs, sparsity_weight=problem.sparsity_weight
+    )
+    return float(found.objective.mean())

@@ -1,0 +1,1 @@
+"""The commands ``transop paper`` and ``transop bench``."""

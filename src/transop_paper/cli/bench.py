@@ -1,0 +1,141 @@
+"""``transop bench``: measurements, with every contender in the same run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transop_paper.cli.bench_augment import bench_augment
+from transop_paper.cli.bench_data import bench_faces, bench_memory, bench_pairs
+from transop_paper.cli.bench_train import bench_train
+
+if TYPE_CHECKING:
+    from transop.cli.terminal import Terminal
+    from transop_paper.bench.inference import InferenceBenchmark, SizeReport
+
+app = typer.Typer(help="Measure speed, with every contender in the same run.")
+
+
+@app.callback()
+def _group() -> None:
+    """Measure speed, with every contender in the same run."""
+
+
+app.command("augment")(bench_augment)
+app.command("pairs")(bench_pairs)
+app.command("faces")(bench_faces)
+app.command("memory")(bench_memory)
+app.command("train")(bench_train)
+
+
+@app.command("inference")
+def inference(
+    ctx: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the paper's inference-time figure (.png or .svg).")
+    ] = None,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Vary latent dimension, operators and batch too.")
+    ] = False,
+    scale: Annotated[
+        str, typer.Option(help="full: the paper's sizes; quick: a small check in seconds.")
+    ] = "full",
+    repeats: Annotated[int, typer.Option(help="Runs of our solver; the median counts.")] = 30,
+    seed: Annotated[int, typer.Option(help="For operators, pairs and start.")] = 0,
+) -> None:
+    """Compare our coefficient inference with the solvers of the paper."""
+    from dataclasses import asdict
+
+    from transop.errors import UserError
+    from transop_paper.bench.inference import PAPER_SIZES, QUICK_SIZES, bench_inference
+
+    terminal: Terminal = ctx.obj
+    sizes = {"full": PAPER_SIZES, "quick": QUICK_SIZES}
+    if scale not in sizes:
+        raise UserError(f"--scale {scale} is unknown; choose from {', '.join(sizes)}")
+    if plot is not None and plot.suffix not in (".png", ".svg"):
+        raise UserError(f"--plot {plot} must end in .png or .svg")
+    report = bench_inference(
+        sizes[scale],
+        repeats=repeats,
+        learning_steps=400 if scale == "full" else 40,
+        sweep=sweep,
+        seed=seed,
+        progress=terminal.progress,
+    )
+    if plot is not None:
+        _save_plot(report, plot)
+        terminal.notice(f"wrote {plot}")
+    if as_json:
+        terminal.result_json(asdict(report))
+    else:
+        _print_report(terminal, report)
+
+
+def _save_plot(report: InferenceBenchmark, path: Path) -> None:
+    from transop.artifacts import write_atomically
+    from transop.plotting import render_figure
+    from transop_paper.bench.inference_figure import draw_inference
+
+    figure = draw_inference(report)
+    picture = render_figure(figure, "svg" if path.suffix == ".svg" else "png")
+    write_atomically(path, picture)
+
+
+def _print_report(terminal: Terminal, report: InferenceBenchmark) -> None:
+    terminal.result(
+        f"{report.n_threads} threads, {report.peak_gflops:.0f} GFlop/s peak, "
+        f"sparsity weight {report.sparsity_weight:g}, tolerance {report.tolerance:g}"
+    )
+    terminal.result(
+        "ratio: time over ours; our/its: mean objectives; worst: our over its objective on the "
+        "worst pair where it converged; used: non-zero coefficients per pair"
+    )
+    for size in report.sizes:
+        _print_size(terminal, size)
+    if report.sweep:
+        terminal.result_table(
+            "Growth",
+            ["varied", "latent", "operators", "pairs", "ours, ms", "us / pair", "paper, s"],
+            [
+                [
+                    point.varied,
+                    str(point.size.dimension),
+                    str(point.size.n_operators),
+                    str(point.size.n_pairs),
+                    f"{point.seconds * 1e3:.3f}",
+                    f"{point.seconds / point.size.n_pairs * 1e6:.2f}",
+                    "" if point.reference_seconds is None else f"{point.reference_seconds:.2f}",
+                ]
+                for point in report.sweep
+            ],
+        )
+
+
+def _print_size(terminal: Terminal, report: SizeReport) -> None:
+    size, ours = report.size, report.runs[0]
+    terminal.result_table(
+        f"Latent {size.dimension}, {size.n_operators} operators, {size.n_pairs} pairs",
+        ["solver", "seconds", "ratio", "objective", "our/its", "worst", "used"],
+        [
+            [
+                run.solver,
+                f"{run.median_seconds:#.3g}",
+                f"{run.ratio:,.0f}",
+                f"{run.objective:.6f}",
+                f"{ours.objective / run.objective:.5f}",
+                "" if run.worst_pair is None else f"{run.worst_pair:.4f}",
+                f"{run.non_zeros:.2f}",
+            ]
+            for run in report.runs
+        ],
+    )
+    shares = ", ".join(f"{run.solver} {run.converged:.0%}" for run in report.runs)
+    terminal.result(f"pairs converged: {shares}")
+    terminal.result(
+        f"ours: {report.flops / 1e6:.3g} MFlop of useful work at {report.peak_share:.0%} of the "
+        "floating-point peak (coordinate sweeps not counted)"
+    )

@@ -1,0 +1,162 @@
+"""``transop paper``: regenerate a figure of the paper, or all of them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transop.cli.terminal import Terminal
+from transop_paper.cli.table1 import (
+    ChangesOption,
+    DatasetOption,
+    ForceOption,
+    ProcessesOption,
+    RowsOption,
+    SeedsOption,
+    TableRequest,
+    make_table,
+)
+
+if TYPE_CHECKING:
+    from transop_paper.figures import Material
+
+
+def paper(
+    ctx: typer.Context,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A figure's name, or all; none lists them.")
+    ] = "",
+    run: Annotated[
+        Path | None, typer.Option(help="A trained run; without one a quick run is used.")
+    ] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="quick or full; full if --run is given.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the files; RUN/figures if left out.")
+    ] = None,
+    companion: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=RUN", help="Compare with this run instead of training one; repeatable."
+        ),
+    ] = None,
+    redraw: Annotated[
+        bool, typer.Option("--redraw", help="Draw again from numbers that are there.")
+    ] = False,
+    rows: RowsOption = "",
+    seeds: SeedsOption = None,
+    dataset: DatasetOption = None,
+    changes: ChangesOption = None,
+    processes: ProcessesOption = 1,
+    force: ForceOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written.")] = False,
+) -> None:
+    """Compute a figure of the paper, write its numbers, draw it.
+
+    Baselines it compares with are trained beside the run, in RUN/companions, unless they are
+    there already.
+    """
+    from transop.errors import UserError
+    from transop_paper.figures import FIGURES
+
+    terminal: Terminal = ctx.obj
+    if not name:
+        _list_figures(terminal, as_json)
+        return
+    if name == "table1":
+        wanted = TableRequest(run, scale, rows, seeds, dataset, changes or [], out)
+        make_table(terminal, wanted, processes=processes, force=force, as_json=as_json)
+        return
+    if name != "all" and name not in FIGURES:
+        raise UserError(
+            f"figure '{name}' does not exist; choose all or one of {', '.join(FIGURES)}"
+        )
+    if scale not in (None, "quick", "full"):
+        raise UserError(f"--scale {scale} is unknown; use quick or full")
+    chosen = list(FIGURES) if name == "all" else [name]
+    folder = run or Path("runs/quick")
+    target = out or folder / "figures"
+    again = f"transop paper {name}" + (f" --run {run}" if run else "")
+    with terminal.resumable(f"stopped; go on with: {again}"):
+        written = (
+            _redraw(chosen, target)
+            if redraw
+            else _make(terminal, chosen, _material(terminal, folder, run, scale, companion), target)
+        )
+    if as_json:
+        terminal.result_json({key: [str(path) for path in paths] for key, paths in written.items()})
+    else:
+        for paths in written.values():
+            terminal.result(str(next(path for path in paths if path.suffix == ".png")))
+
+
+def _list_figures(terminal: Terminal, as_json: bool) -> None:
+    from transop_paper.figures import FIGURES
+
+    if as_json:
+        terminal.result_json({name: figure.title for name, figure in FIGURES.items()})
+        return
+    for name, figure in FIGURES.items():
+        terminal.result(f"{name:20} {figure.title} ({figure.paper})")
+
+
+def _material(
+    terminal: Terminal,
+    folder: Path,
+    run: Path | None,
+    scale: str | None,
+    companions: list[str] | None,
+) -> Material:
+    from transop_paper.figures import open_material, train_quick_run
+
+    if run is None:
+        terminal.notice(f"quick run in {folder}")
+        train_quick_run(folder, progress=terminal.progress)
+    wanted: Any = scale or ("full" if run else "quick")
+    given = _named_paths(companions or [])
+    return open_material(folder, scale=wanted, companions=given, progress=terminal.progress)
+
+
+def _named_paths(items: list[str]) -> dict[str, Path]:
+    from transop.errors import UserError
+
+    pairs = [item.partition("=") for item in items]
+    for whole, (name, equals, path) in zip(items, pairs, strict=True):
+        if not (name and equals and path):
+            raise UserError(f"--companion {whole!r} is not of the form NAME=RUN")
+    return {name: Path(path) for name, _, path in pairs}
+
+
+def _make(
+    terminal: Terminal, names: list[str], material: Material, target: Path
+) -> dict[str, list[Path]]:
+    """Make the figures the run allows; one asked for by name must be possible."""
+    from transop.errors import UserError
+    from transop_paper.figures import FIGURES, make_figure, unmet_needs
+
+    written = {}
+    for name in terminal.progress(names, "figures", len(names)):
+        figure, start = FIGURES[name], time.monotonic()
+        try:
+            if missing := unmet_needs(figure, material):
+                raise UserError(f"{name} needs {missing[0]}")
+            written[name] = make_figure(name, figure, material, target)
+        except UserError as error:
+            if len(names) == 1:
+                raise
+            terminal.notice(f"left out {name}: {error}")
+            continue
+        terminal.notice(f"{name}: {time.monotonic() - start:.1f} s")
+    return written
+
+
+def _redraw(names: list[str], target: Path) -> dict[str, list[Path]]:
+    """Draw what has numbers; one asked for by name must have them."""
+    from transop_paper.figures import FIGURES, redraw_figure
+
+    there = [name for name in names if len(names) == 1 or (target / f"{name}.npz").exists()]
+    return {name: redraw_figure(name, FIGURES[name], target) for name in there}

@@ -1,0 +1,182 @@
+"""``transop paper table1``: augmentations for scarce labels, the paper's rows and more."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transop.cli.terminal import Terminal
+from transop.errors import UserError
+
+if TYPE_CHECKING:
+    from transop_paper.scarce import Protocol, Summary
+
+_PANEL = "For table1"
+_SEEDS = {"full": 10, "quick": 2}
+
+RowsOption = Annotated[
+    str,
+    typer.Option(
+        metavar="ROW,ROW,... | list",
+        help="Which rows; ROW@key=value+key=value changes one, list names them.",
+        rich_help_panel=_PANEL,
+        show_default="all that are possible",
+    ),
+]
+SeedsOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="How many seeds.", rich_help_panel=_PANEL, show_default="10, quick 2"),
+]
+DatasetOption = Annotated[
+    str | None,
+    typer.Option(
+        help="A data set; without --run, fixed augmentations only.",
+        rich_help_panel=_PANEL,
+        show_default="the run's",
+    ),
+]
+ChangesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change the protocol, e.g. n_steps=5000; repeatable.",
+        rich_help_panel=_PANEL,
+    ),
+]
+ProcessesOption = Annotated[
+    int, typer.Option(min=1, help="Rows and seeds at once.", rich_help_panel=_PANEL)
+]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Compute again what is there.", rich_help_panel=_PANEL)
+]
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """What was asked for on the command line."""
+
+    run: Path | None
+    scale: str | None
+    rows: str
+    seeds: int | None
+    dataset: str | None
+    changes: Sequence[str]
+    out: Path | None
+
+
+def make_table(
+    terminal: Terminal, wanted: TableRequest, *, processes: int, force: bool, as_json: bool
+) -> None:
+    """Train a small network on ten images per class with each augmentation in turn.
+
+    Every row and seed is kept as a file: rows may be run alone, together or later.
+    """
+    if wanted.rows == "list":
+        _list_rows(terminal, wanted.dataset or "mnist", as_json=as_json)
+        return
+
+    from transop_paper.scarce import find_rows, open_experiment, run_table, summarise
+
+    quick = wanted.run is None and wanted.dataset is None
+    scale = wanted.scale or ("quick" if quick else "full")
+    protocol = make_protocol(scale, wanted.changes)
+    names = [name.replace("+", ",") for name in wanted.rows.split(",")] if wanted.rows else []
+    find_rows(names, wanted.dataset or "mnist")  # a mistake is told before anything is trained
+    run = _quick_run(terminal) if quick else wanted.run
+    target = wanted.out or (run or Path("runs")) / "table1"
+    experiment = open_experiment(
+        target, protocol, run=run, dataset=wanted.dataset, progress=terminal.progress
+    )
+    rows = find_rows(names, experiment.dataset.meta.name)
+    if run is None and not names:
+        rows = [row for row in rows if not row.needs_model]
+        terminal.notice("without --run only rows of fixed augmentations are possible")
+    with terminal.resumable("stopped; the same command goes on where it stopped"):
+        results = run_table(
+            experiment,
+            rows,
+            wanted.seeds or _SEEDS[scale],
+            n_processes=processes,
+            force=force,
+            progress=terminal.progress,
+        )
+    summaries = summarise(rows, results)
+    files = _write(summaries, target)
+    if as_json:
+        terminal.result_json([dataclasses.asdict(summary) for summary in summaries])
+    else:
+        _show(terminal, summaries)
+        terminal.notice(f"written: {', '.join(str(file) for file in files)}")
+
+
+def _quick_run(terminal: Terminal) -> Path:
+    from transop_paper.figures import train_quick_run
+
+    folder = Path("runs/quick")
+    terminal.notice(f"quick run in {folder}")
+    train_quick_run(folder, progress=terminal.progress)
+    return folder
+
+
+def make_protocol(scale: str, changes: Sequence[str]) -> Protocol:
+    """Take a protocol by name and apply ``key=value`` changes."""
+    from transop_paper.scarce import SCALES
+
+    if scale not in SCALES:
+        raise UserError(f"--scale {scale} is unknown; choose from {', '.join(SCALES)}")
+    protocol, values = SCALES[scale], {}
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals or not hasattr(protocol, key):
+            keys = ", ".join(field.name for field in dataclasses.fields(protocol))
+            raise UserError(f"--set '{change}' is not KEY=VALUE with a key of {keys}")
+        kind = type(getattr(protocol, key))
+        try:
+            values[key] = kind(text)
+        except ValueError:
+            raise UserError(f"--set {change}: '{text}' is not a {kind.__name__}") from None
+    changed: Any = dataclasses.replace(protocol, **values)
+    return changed  # type: ignore[no-any-return]
+
+
+def _list_rows(terminal: Terminal, dataset: str, *, as_json: bool) -> None:
+    from transop_paper.scarce import known_rows
+
+    rows = known_rows(dataset)
+    if as_json:
+        terminal.result_json({name: row.title for name, row in rows.items()})
+        return
+    cells = [[name, row.title, row.labels_used()] for name, row in rows.items()]
+    terminal.result_table(None, ["row", "augmentation", "labels used"], cells)
+
+
+def _write(summaries: list[Summary], target: Path) -> list[Path]:
+    from transop.plotting import save_figure
+    from transop_paper.scarce import draw_table, write_table
+
+    files = write_table(target, summaries)
+    n = max(summary.n_seeds for summary in summaries)
+    title = f"LeNet-5 on ten labelled images per class, {n} seeds"
+    return files + save_figure(draw_table(summaries, title=title), target / "table1")
+
+
+def _show(terminal: Terminal, summaries: list[Summary]) -> None:
+    cells = [
+        [
+            summary.row,
+            f"{summary.mean:.2f}",
+            f"{summary.deviation:.2f}",
+            "-" if summary.paper is None else f"{summary.paper[0]:.2f}",
+            str(summary.n_seeds),
+            "all" if summary.labels_used.startswith("all") else "100",
+        ]
+        for summary in summaries
+    ]
+    columns = ["augmentation", "test %", "sd", "paper", "seeds", "labels"]
+    terminal.result_table(None, columns, cells)

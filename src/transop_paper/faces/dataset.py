@@ -1,0 +1,240 @@
+"""Faces: drawn portraits with known factors, in memory or on disk in CelebA's layout.
+
+They stand in for CelebA where it cannot be had, and because the factors behind every picture
+are known, they also show which factor a learned operator moves.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int8, UInt8
+from PIL import Image
+
+from transop.data.celeba_layout import (
+    ATTRIBUTES_FILE,
+    CELEBA_ATTRIBUTES,
+    FACTORS_FILE,
+    IMAGES,
+    PARTITION_FILE,
+    SIXTEEN_ATTRIBUTES,
+    format_attributes,
+    format_partition,
+    image_name,
+)
+from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
+from transop.data.files import scratch_folder
+from transop.data.pixel_cache import build_pixels, open_pixels
+from transop.data.request import DatasetRequest
+from transop.data.splits import consecutive_splits, split_sizes
+from transop.errors import DataError
+from transop.progress import Progress, silent
+from transop_paper.faces import drawing
+from transop_paper.faces.drawing import FACTOR_NAMES, draw_faces, sample_factors
+
+DEFAULT_FACES = 20_000
+DEFAULT_SIZE = 64
+_BLOCK = 256
+_JPEG_QUALITY = 95
+
+
+def face_attributes(
+    factors: Float[np.ndarray, "faces factors"],
+) -> Int8[np.ndarray, "faces 40"]:
+    """Derive CelebA's 40 attributes (-1 or 1) from factors by thresholds.
+
+    The 16 of ``SIXTEEN_ATTRIBUTES`` follow the picture; the other 24 have no counterpart in a
+    drawing and are -1 everywhere.
+    """
+    attributes = np.full((len(factors), len(CELEBA_ATTRIBUTES)), -1, dtype=np.int8)
+    for name, holds in _sixteen(factors).items():
+        attributes[holds, CELEBA_ATTRIBUTES.index(name)] = 1
+    return attributes
+
+
+def _sixteen(
+    factors: Float[np.ndarray, "faces factors"],
+) -> dict[str, Bool[np.ndarray, " faces"]]:
+    """Decide the 16 attributes; what a hat or a bald head hides does not count."""
+    f = dict(zip(FACTOR_NAMES, factors.T, strict=True))
+    hairless = f["baldness"] > 0.6
+    coloured = ~hairless & (f["hair_grayness"] < 0.5)
+    lightness, beard = f["hair_lightness"], f["beard"]
+    glasses = 1.0 - (1.0 - f["glasses"]) * (1.0 - f["sunglasses"])
+    holds = {
+        "5_o_Clock_Shadow": (beard >= 0.15) & (beard < 0.5),
+        "Bald": hairless & (f["hat"] < 0.5),
+        "Bangs": (f["bangs"] > 0.5) & (f["baldness"] < 0.5),
+        "Black_Hair": coloured & (lightness < 0.28),
+        "Blond_Hair": coloured & (lightness > 0.65),
+        "Brown_Hair": coloured & (lightness >= 0.28) & (lightness <= 0.65),
+        "Chubby": f["face_width"] > 0.7,
+        "Eyeglasses": glasses > 0.5,
+        "Gray_Hair": ~hairless & (f["hair_grayness"] >= 0.5),
+        "Mouth_Slightly_Open": f["mouth_open"] > 0.35,
+        "Mustache": f["moustache"] > 0.4,
+        "No_Beard": beard < 0.15,
+        "Pale_Skin": f["skin_tone"] > 0.75,
+        "Smiling": f["smile"] > 0.5,
+        "Wearing_Hat": f["hat"] > 0.4,
+        "Wearing_Lipstick": f["lipstick"] > 0.5,
+    }
+    assert set(holds) == set(SIXTEEN_ATTRIBUTES)
+    return holds
+
+
+def generate_faces(
+    n_images: int = DEFAULT_FACES,
+    *,
+    seed: int = 0,
+    image_size: int = DEFAULT_SIZE,
+    progress: Progress = silent,
+) -> ImageDataset:
+    """Draw faces straight into memory, with their factors and attributes.
+
+    Args:
+        n_images: how many.
+        seed: the same seed and number give the same faces.
+        image_size: height and width in pixels.
+        progress: announces the drawing.
+
+    Returns:
+        The data set, split 80/10/10 in order.
+    """
+    factors = _sample(n_images, seed)
+    images = np.empty((n_images, 3, image_size, image_size), dtype=np.uint8)
+    done = 0
+    for block in _draw_blocks(factors, image_size, progress):
+        images[done : done + len(block)] = block
+        done += len(block)
+    return _dataset(images, factors, f"drawn with seed {seed}")
+
+
+def load_faces(request: DatasetRequest) -> ImageDataset:
+    """Load drawn faces: 20,000 portraits, 64 x 64, colour, with factors; drawn once, then cached.
+
+    Options: ``n_images``.
+    """
+    request.refuse_options("faces", ("n_images",))
+    n_images = request.options.get("n_images", DEFAULT_FACES)
+    size = request.image_size or DEFAULT_SIZE
+    factors = _sample(n_images, request.seed)
+    name = f"{n_images}-{size}px-seed{request.seed}-{_drawing_fingerprint()}"
+    folder = request.cache_dir / "faces" / name
+    cached = open_pixels(folder)
+    if cached is None:
+        build_pixels(folder, (3, size, size), _draw_blocks(factors, size, request.progress), dict)
+        cached = open_pixels(folder)
+        assert cached is not None
+    return _dataset(cached[0], factors, f"drawn with seed {request.seed}")
+
+
+def write_faces(
+    folder: str | Path,
+    n_images: int = DEFAULT_FACES,
+    *,
+    seed: int = 0,
+    size: int | tuple[int, int] = DEFAULT_SIZE,
+    progress: Progress = silent,
+) -> Path:
+    """Write drawn faces to disk in CelebA's layout, plus ``factors.npz``.
+
+    Args:
+        folder: must not exist yet, or be empty.
+        n_images: how many.
+        seed: the same seed and number give the same faces.
+        size: pixels; one side, or (height, width): CelebA's own is (218, 178).
+        progress: announces the drawing.
+
+    Returns:
+        The folder.
+
+    Raises:
+        DataError: the folder holds something already.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"folder='{folder}' is not empty; name a new folder for the faces")
+    factors = _sample(n_images, seed)
+    with scratch_folder(folder.absolute().parent) as scratch:
+        whole = scratch / "faces"
+        (whole / IMAGES).mkdir(parents=True)
+        _write_images(whole / IMAGES, _draw_blocks(factors, size, progress))
+        _write_tables(whole, factors)
+        if folder.exists():
+            folder.rmdir()
+        whole.rename(folder)
+    return folder
+
+
+def _write_images(folder: Path, blocks: Iterator[UInt8[np.ndarray, "n 3 h w"]]) -> None:
+    """Encode blocks of images as numbered JPEG files on several threads."""
+    done = 0
+    with ThreadPoolExecutor() as pool:
+        for block in blocks:
+            paths = [folder / image_name(done + i) for i in range(len(block))]
+            list(pool.map(_write_jpeg, paths, block))
+            done += len(block)
+
+
+def _write_jpeg(path: Path, image: UInt8[np.ndarray, "3 h w"]) -> None:
+    encoded = BytesIO()
+    picture = Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0)))
+    picture.save(encoded, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
+    path.write_bytes(encoded.getvalue())
+
+
+def _write_tables(folder: Path, factors: Float[np.ndarray, "n f"]) -> None:
+    attributes = face_attributes(factors)
+    table = format_attributes(attributes, CELEBA_ATTRIBUTES)
+    (folder / ATTRIBUTES_FILE).write_text(table, "utf-8")
+    parts = np.zeros(len(factors), dtype=np.int64)
+    for split, rows in consecutive_splits(split_sizes(len(factors))).items():
+        parts[rows] = SPLIT_NAMES.index(split)
+    (folder / PARTITION_FILE).write_text(format_partition(parts), "utf-8")
+    np.savez_compressed(folder / FACTORS_FILE, factors=factors, names=np.array(FACTOR_NAMES))
+
+
+def _sample(n_images: Any, seed: int) -> Float[np.ndarray, "n f"]:
+    if isinstance(n_images, bool) or not isinstance(n_images, int) or n_images < 1:
+        raise DataError(f"n_images={n_images!r} is impossible; use a whole number from 1")
+    generator = torch.Generator().manual_seed(seed)
+    return sample_factors(n_images, generator=generator).numpy()
+
+
+def _draw_blocks(
+    factors: Float[np.ndarray, "n f"], size: int | tuple[int, int], progress: Progress
+) -> Iterator[UInt8[np.ndarray, "block 3 h w"]]:
+    """Draw the faces block by block as bytes."""
+    starts = range(0, len(factors), _BLOCK)
+    for start in progress(starts, "drawing faces", len(starts)):
+        pictures = draw_faces(torch.from_numpy(factors[start : start + _BLOCK]), size)
+        yield pictures.mul_(255.0).add_(0.5).to(torch.uint8).numpy()
+
+
+def _dataset(
+    images: UInt8[np.ndarray, "n 3 s s"], factors: Float[np.ndarray, "n f"], source: str
+) -> ImageDataset:
+    return ImageDataset(
+        images=images,
+        labels=None,
+        splits=consecutive_splits(split_sizes(len(images))),
+        meta=DatasetMeta(
+            "faces", source, attribute_names=CELEBA_ATTRIBUTES, factor_names=FACTOR_NAMES
+        ),
+        attributes=face_attributes(factors),
+        factors=factors,
+    )
+
+
+def _drawing_fingerprint() -> str:
+    """Fingerprint the drawing code, so that cached pictures never outlive a change to it."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(drawing.__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,56 @@
+"""All operators: the path of every operator that training left in use."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+
+from transop.plotting import COLOURS, Block, image_blocks, roomy
+from transop_paper.figures.figure import PaperFigure
+from transop_paper.figures.material import Material, as_array
+from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.operator_paths import operator_strips
+
+_REACH = 0.7
+_EXAMPLES = 6
+_PER_ROW = 4
+
+
+def compute(material: Material) -> Numbers:
+    """Move typical images by every living operator."""
+    rows, chosen = material.examples()[:_EXAMPLES], material.living_operators()
+    amounts = torch.linspace(-_REACH, _REACH, 7)
+    frames, units = operator_strips(material, chosen, rows, amounts)
+    arrays = {"frames": frames, "units": units, "amounts": as_array(amounts)}
+    return Numbers(
+        arrays, {"operators": chosen, "n_operators": material.model.operators.n_operators}
+    )
+
+
+def draw(numbers: Numbers) -> Figure:
+    """Draw one block per operator, largest first."""
+    middle = len(numbers["amounts"]) // 2
+    blocks = [
+        Block(
+            frames,
+            title=f"operator {m}",
+            boxed=[(row, middle) for row in range(len(frames))],
+            colour=COLOURS[0],
+        )
+        for m, frames in zip(numbers.facts["operators"], numbers["frames"], strict=True)
+    ]
+    page = [blocks[i : i + _PER_ROW] for i in range(0, len(blocks), _PER_ROW)]
+    return image_blocks(page, cell_inches=roomy(0.28, numbers["frames"]))
+
+
+FIGURE = PaperFigure(
+    title="Every operator",
+    caption=(
+        "The path of every operator that is still in use after training, applied to a few typical "
+        "test images. The outlined middle column is the reconstruction. A good operator does a "
+        "similar thing to every row."
+    ),
+    paper="Figures 15, 17 and 18",
+    compute=compute,
+    draw=draw,
+)

@@ -1,0 +1,86 @@
+"""Augmentations: random moves with encoded scales above, with a fixed scale below."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from transop.evaluation import measure_kept_identity
+from transop.operators import sample_laplace
+from transop.plotting import COLOURS, Block, image_blocks
+from transop_paper.figures.figure import PaperFigure
+from transop_paper.figures.material import Material, as_array
+from transop_paper.figures.numbers import Numbers
+
+_SAMPLES = 8
+_PER_ROW = 2
+
+
+def compute(material: Material) -> Numbers:
+    """Sample augmentations of typical images both ways, and measure both on many images."""
+    rows, model = material.examples(), material.model
+    points = material.latents(rows)
+    fixed = points.new_full((len(points), model.operators.n_operators), model.prior_scale)
+    kinds = {"encoded": model.scales_at(points), "fixed": fixed}
+    frames = {}
+    for name, scales in kinds.items():
+        wide = scales[:, None].expand(-1, _SAMPLES, -1).cpu()
+        drawn = sample_laplace(wide, generator=material.generator("augmentations"))
+        moved = model.transport(points[:, None].expand(-1, _SAMPLES, -1), drawn)
+        frames[name] = as_array(model.decode(moved))
+    arrays = {**frames, "inputs": as_array(material.dataset.batch(rows))}
+    return Numbers(arrays, {"prior_scale": model.prior_scale, **_measure(material)})
+
+
+def draw(numbers: Numbers) -> Figure:
+    """Draw one block per image: the input outlined, encoded samples above fixed ones."""
+    inputs, blocks = numbers["inputs"], []
+    for image, encoded, fixed in zip(inputs, numbers["encoded"], numbers["fixed"], strict=True):
+        upper = np.concatenate([image[None], encoded])
+        lower = np.concatenate([np.ones_like(image)[None], fixed])
+        blocks.append(
+            Block(
+                np.stack([upper, lower]),
+                row_labels=("encoded", "fixed"),
+                boxed=[(0, 0)],
+                colour=COLOURS[2],
+            )
+        )
+    page = [blocks[i : i + _PER_ROW] for i in range(0, len(blocks), _PER_ROW)]
+    return image_blocks(page, cell_inches=0.36)
+
+
+@torch.no_grad()
+def _measure(material: Material) -> dict[str, float]:
+    """Say how often the classifier keeps its opinion, and how far samples move."""
+    model = material.model
+    latents = material.latents(material.held_out[: material.sized(500, 10_000)])
+    fixed = latents.new_full((len(latents), model.operators.n_operators), model.prior_scale)
+    numbers = {}
+    for name, scales in {"encoded": model.scales_at(latents), "fixed": fixed}.items():
+        result = measure_kept_identity(
+            model.operators.operators.detach(),
+            latents,
+            scales,
+            model.classify_latents,
+            generator=material.generator("kept identity"),
+        )
+        numbers[f"kept_{name}"] = result.kept
+        numbers[f"relative_move_{name}"] = result.relative_move
+    return numbers
+
+
+FIGURE = PaperFigure(
+    title="Learned augmentations",
+    caption=(
+        "The outlined image is the input. To its right, random samples: above with the scales that "
+        "the coefficient encoder gives at this image, below with one fixed scale everywhere. "
+        "Encoded scales vary the image as far as its class allows; a fixed scale often turns it "
+        "into something else."
+    ),
+    paper="Figure 6",
+    compute=compute,
+    draw=draw,
+    needs=("operators", "classifier", "coefficient_encoder"),
+)

@@ -1,0 +1,102 @@
+"""Inference time: every solver on the run's own operators and pairs."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from transop.inference import SOLVERS, ConvergenceWarning, infer_coefficients
+from transop.pairs import PairSource
+from transop.plotting import time_bars
+from transop_paper.figures.figure import PaperFigure
+from transop_paper.figures.material import Material
+from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.pair_neighbours import run_pairs
+
+_START_DEVIATION = 0.02  # the paper's draw of first coefficients
+
+
+def compute(material: Material) -> Numbers:
+    """Time all solvers on batches of the pairs the operators were learned from."""
+    return time_solvers(material, run_pairs(material, material.settings.pairs.strategy))
+
+
+def time_solvers(material: Material, pairs: PairSource) -> Numbers:
+    """Give every solver the same batches and the same start, and keep what each one reached."""
+    n_pairs, n_trials = material.sized(10, 100), material.sized(2, 10)
+    generator = material.generator("inference time")
+    rows = material.dataset.splits["train"]
+    batches = []
+    for _ in range(n_trials):
+        starts, ends = pairs.sample(generator, n_pairs)
+        batches.append(tuple(material.latents(rows[part.numpy()]) for part in (starts, ends)))
+    m = material.model.operators.n_operators
+    first = _START_DEVIATION * torch.randn(n_pairs, m, generator=generator)
+    seconds, objective, converged = [], [], []
+    for solver in material.progress(list(SOLVERS), "timing solvers", len(SOLVERS)):
+        _solve(material, solver, batches[0], first)  # compiles what needs compiling
+        trials = [_solve(material, solver, batch, first) for batch in batches]
+        seconds.append([trial[0] for trial in trials])
+        objective.append(float(np.mean([trial[1] for trial in trials])))
+        converged.append(float(np.mean([trial[2] for trial in trials])))
+    arrays = {
+        "seconds": np.array(seconds),
+        "objective": np.array(objective),
+        "converged": np.array(converged),
+    }
+    facts = {
+        "solvers": list(SOLVERS),
+        "n_pairs": n_pairs,
+        "n_trials": n_trials,
+        "n_operators": m,
+        "dimension": material.model.latent_dimension,
+        "threads": torch.get_num_threads(),
+    }
+    return Numbers(arrays, facts)
+
+
+def draw(numbers: Numbers) -> Figure:
+    """Draw the trials of every solver on a logarithmic axis."""
+    facts = numbers.facts
+    best = float(numbers["objective"].min())
+    notes = [f"(objective {value / best:.3f} x the best)" for value in numbers["objective"]]
+    title = (
+        f"{facts['n_pairs']} pairs, latent {facts['dimension']}, {facts['n_operators']} operators"
+    )
+    return time_bars(facts["solvers"], list(numbers["seconds"]), title=title, notes=notes)
+
+
+def _solve(
+    material: Material, solver: str, batch: tuple[Tensor, ...], first: Tensor
+) -> tuple[float, float, float]:
+    """Solve one batch: seconds, mean objective and share of pairs that converged."""
+    z0, z1 = batch
+    operators = material.model.operators.operators.detach()
+    weight = material.model.sparsity_weight
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        start = time.perf_counter()
+        result = infer_coefficients(
+            operators, z0, z1, sparsity_weight=weight, solver=solver, initial=first.to(z0)
+        )
+        took = time.perf_counter() - start
+    return took, float(result.objective.mean()), float(result.converged.float().mean())
+
+
+FIGURE = PaperFigure(
+    title="Inference time",
+    caption=(
+        "How long each solver takes to infer the coefficients of one batch of pairs, on this run's "
+        "operators; every dot is a trial, the large one their median, and the axis is logarithmic. "
+        "All solvers start at the same coefficients and minimise the same objective; how close "
+        "each came to the best is written beside it."
+    ),
+    paper="Figure 8",
+    compute=compute,
+    draw=draw,
+)

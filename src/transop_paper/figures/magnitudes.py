@@ -1,0 +1,40 @@
+"""Magnitudes: how large each operator is after training."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from transop.plotting import magnitude_bars
+from transop_paper.figures.figure import PaperFigure
+from transop_paper.figures.material import Material, as_array
+from transop_paper.figures.numbers import Numbers
+
+
+def compute(material: Material) -> Numbers:
+    """Measure the Frobenius norm of every operator."""
+    operators = material.model.operators
+    arrays = {
+        "magnitudes": as_array(operators.magnitudes()),
+        "living": as_array(operators.living()),
+    }
+    return Numbers(arrays, {"n_living": int(arrays["living"].sum())})
+
+
+def draw(numbers: Numbers) -> Figure:
+    """Draw one bar per operator, the largest first."""
+    living = numbers["living"]
+    title = f"{living.sum()} of {len(living)} operators are in use"
+    return magnitude_bars(numbers["magnitudes"], living, title=title)
+
+
+FIGURE = PaperFigure(
+    title="Operator magnitudes",
+    caption=(
+        "The size of each operator after the last phase. The decay term shrinks operators that no "
+        "pair needs, so the number of bars left standing is an estimate of how many directions the "
+        "data vary in."
+    ),
+    paper="Figures 14 and 16",
+    compute=compute,
+    draw=draw,
+)

@@ -1,0 +1,117 @@
+"""Operator paths: what one operator does to one image of every class, beside two baselines."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from transop.operators import transport_path
+from transop.plotting import Block, image_blocks, roomy
+from transop_paper.figures.figure import PaperFigure
+from transop_paper.figures.material import Material, as_array
+from transop_paper.figures.methods import METHOD_COLOURS, METHOD_NAMES
+from transop_paper.figures.numbers import Numbers
+
+_SHOWN = 4  # operators, and directions of each baseline
+_REACH = 0.5  # how far a strip goes, as a share of the latent point's length
+_DEVIATIONS = 2.0  # how far a baseline's strip goes, in standard deviations
+
+
+def natural_unit(operator: Float[Tensor, "d d"], points: Float[Tensor, "n d"]) -> float:
+    """Give the coefficient whose first-order move is, on average, as long as the point itself.
+
+    Operators differ in size, so equal coefficients would show some standing still and others
+    running away.
+    """
+    moves = (points @ operator.mT).norm(dim=1)
+    return float((points.norm(dim=1) / moves).mean())
+
+
+def operator_strips(
+    material: Material,
+    chosen: list[int],
+    rows: np.ndarray,
+    amounts: Float[Tensor, " t"],
+) -> tuple[Float[np.ndarray, "k n t c h w"], Float[np.ndarray, " k"]]:
+    """Decode images moved by single operators.
+
+    Args:
+        material: the run.
+        chosen: which operators.
+        rows: which images.
+        amounts: how far, in natural units.
+
+    Returns:
+        Images, and the unit of every operator in coefficients.
+    """
+    model, points = material.model, material.latents(rows)
+    operators = model.operators.operators.detach()
+    strips, units = [], []
+    for m in chosen:
+        unit = natural_unit(operators[m], points)
+        coefficients = torch.zeros(len(points), len(operators), device=points.device)
+        coefficients[:, m] = unit
+        path = transport_path(operators, coefficients, points, amounts.to(points))
+        strips.append(as_array(model.decode(path)))
+        units.append(unit)
+    return np.stack(strips), np.array(units)
+
+
+def compute(material: Material) -> Numbers:
+    """Move one typical image per class by the largest operators and along baseline directions."""
+    rows, chosen = material.examples(), material.living_operators()[:_SHOWN]
+    amounts = torch.linspace(-1, 1, 7)
+    ours, units = operator_strips(material, chosen, rows, _REACH * amounts)
+    arrays = {"mae": ours, "units": units, "amounts": as_array(amounts)}
+    images = material.dataset.batch(rows)
+    for method in ("cae", "beta-vae"):
+        model = material.companion(method)
+        shown = range(min(_SHOWN, model.latent_dimension))
+        paths = [model.traversal(images, k, _DEVIATIONS * amounts) for k in shown]
+        frames = [as_array(model.decode(p.flatten(0, 1))) for p in paths]
+        arrays[method] = np.stack(frames).reshape(len(frames), *ours.shape[1:])
+    labels = [] if material.dataset.labels is None else material.dataset.labels[rows].tolist()
+    return Numbers(arrays, {"operators": chosen, "labels": labels, "rows": rows.tolist()})
+
+
+def draw(numbers: Numbers) -> Figure:
+    """Draw a row of blocks per method; the middle column is the reconstruction."""
+    middle = len(numbers["amounts"]) // 2
+    names = {
+        "mae": [f"operator {m}" for m in numbers.facts["operators"]],
+        "cae": [f"tangent {k + 1}" for k in range(_SHOWN)],
+        "beta-vae": [f"latent {k + 1}" for k in range(_SHOWN)],
+    }
+    page = []
+    for method, titles in names.items():
+        page.append(
+            [
+                Block(
+                    frames,
+                    title=title,
+                    boxed=[(row, middle) for row in range(len(frames))],
+                    colour=METHOD_COLOURS[method],
+                )
+                for frames, title in zip(numbers[method], titles, strict=False)
+            ]
+        )
+    headings = [METHOD_NAMES[m] for m in names]
+    return image_blocks(page, headings=headings, cell_inches=roomy(0.27, numbers["mae"]))
+
+
+FIGURE = PaperFigure(
+    title="Operator paths",
+    caption=(
+        "Each block applies one learned direction to one typical test image per class. The "
+        "outlined middle column is the reconstruction; columns to the right move forward, to the "
+        "left backward. Top: the largest transport operators. Middle: tangents of the contractive "
+        "autoencoder, which are straight and differ from image to image. Bottom: the most used "
+        "latents of the beta-VAE."
+    ),
+    paper="Figure 1",
+    compute=compute,
+    draw=draw,
+)

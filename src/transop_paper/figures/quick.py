@@ -1,0 +1,49 @@
+"""A small run on the demo's digits, enough to exercise every figure in a few minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from transop.artifacts import RunFolder
+from transop.config import Settings, load_settings
+from transop.progress import Progress, silent
+from transop.training import train
+from transop_paper.figures.companions import find_companion
+
+_OVERRIDES = (
+    "data.limit=2000",
+    "autoencoder.width=16",
+    "autoencoder.epochs=20",
+    "autoencoder.batch_size=32",
+    "operators.epochs=15",
+    "fine_tuning.epochs=2",
+    "classifier.epochs=6",
+    "coefficient_encoder.epochs=8",
+    "coefficient_encoder.distil_samples=4000",
+    # At the paper's weight of 5 so short a run gives up every latent, at 1 most of them.
+    "beta_vae.beta=0.3",
+    "beta_vae.warm_up=0.8",
+)
+
+
+def quick_settings(seed: int = 0, device: str = "auto") -> Settings:
+    """Give the settings of the quick run: the demo's, smaller."""
+    extra = [f"runtime.seed={seed}", f"runtime.device={device}"]
+    return load_settings("demo", [*_OVERRIDES, *extra]).model_copy(update={"recipe": "quick"})
+
+
+def train_quick_run(
+    folder: Path, *, seed: int = 0, device: str = "auto", progress: Progress = silent
+) -> None:
+    """Train the quick run in a folder, or finish the one that is there.
+
+    Its autoencoder is the companion ``"ae"``, which the figures need anyway.
+    """
+    settings = quick_settings(seed, device)
+    find_companion(folder / "companions", settings, "ae", progress=progress)
+    weights = str((folder / "companions" / "ae").resolve())
+    wanted = settings.model_copy(
+        update={"autoencoder": settings.autoencoder.model_copy(update={"weights": weights})}
+    )
+    run = RunFolder(folder)
+    train(wanted, run, resume=run.config_file.exists(), progress=progress)

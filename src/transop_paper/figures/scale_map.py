@@ -1,0 +1,82 @@
+"""Scale map: how far each class may go along each operator."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from transop.plotting import Block, scale_map
+from transop.plotting.maps import HIGH, LOW
+from transop_paper.figures.figure import PaperFigure
+from transop_paper.figures.material import Material, as_array
+from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.operator_paths import operator_strips
+
+_STRIPS = 3  # operators shown beside the table, each on its highest and its lowest class
+_REACH = 0.8  # how far strips go, as a share of the latent point's length
+
+
+def compute(material: Material) -> Numbers:
+    """Average the encoded scales by class, and move examples of the extreme cells."""
+    labels = material.dataset.labels
+    assert labels is not None
+    rows = material.held_out[: material.sized(1000, 10_000)]
+    living = sorted(material.living_operators())
+    scales = as_array(material.model.scales_at(material.latents(rows)))[:, living]
+    classes = np.unique(labels[rows])
+    table = np.stack([scales[labels[rows] == k].mean(0) for k in classes])
+    spread = np.ptp(table, axis=0) / table.mean(0)
+    shown = np.argsort(-spread)[:_STRIPS]
+    amounts = torch.linspace(-1, 1, 9)
+    typical = dict(zip(classes.tolist(), material.examples(), strict=False))
+    cells, strips = [], []
+    for ends in (table.argmax(0), table.argmin(0)):
+        for column in shown:
+            k, m = int(classes[ends[column]]), living[column]
+            cells.append([k, m])
+            row = np.array([typical[k]])
+            strips.append(operator_strips(material, [m], row, _REACH * amounts)[0][0, 0])
+    arrays = {"table": table, "strips": np.stack(strips), "cells": np.array(cells)}
+    names = material.class_names()
+    return Numbers(arrays, {"operators": living, "classes": [names[k] for k in classes]})
+
+
+def draw(numbers: Numbers) -> Figure:
+    """Draw the table and, beside it, strips of high and low cells."""
+    names = numbers.facts["classes"]
+    blocks = []
+    for i, (strip, (k, m)) in enumerate(zip(numbers["strips"], numbers["cells"], strict=True)):
+        high = i < len(numbers["strips"]) // 2
+        blocks.append(
+            Block(
+                strip[None],
+                title=f"operator {m} on class {names[k]}: {'high' if high else 'low'} scale",
+                boxed=[(0, strip.shape[0] // 2)],
+                colour=HIGH if high else LOW,
+            )
+        )
+    half = len(blocks) // 2
+    return scale_map(
+        numbers["table"],
+        blocks[:half],
+        blocks[half:],
+        row_labels=names,
+        column_labels=[str(m) for m in numbers.facts["operators"]],
+    )
+
+
+FIGURE = PaperFigure(
+    title="Which transformations each class allows",
+    caption=(
+        "Rows are classes, columns operators; the colour is the average scale the coefficient "
+        "encoder gives. Yellow: the classifier does not mind the transformation. Blue: it soon "
+        "sees another class. The strips apply one operator over the same range to the class with "
+        "its highest (yellow) and its lowest (blue) scale; the middle image is the reconstruction."
+    ),
+    paper="Figure 5 (c, d)",
+    compute=compute,
+    draw=draw,
+    needs=("operators", "coefficient_encoder"),
+    columns=("labels",),
+)

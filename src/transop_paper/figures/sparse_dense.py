@@ -1,0 +1,176 @@
+"""Sparse against dense: what the l1 penalty on coefficients is good for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from transop.model import ManifoldAutoencoder
+from transop.operators import eigenvalues, transport, transport_path
+from transop.pairs import PairSource
+from transop.plotting import COLOURS, Block, image_blocks
+from transop_paper.baselines import DenseAutoencoder
+from transop_paper.figures.figure import PaperFigure
+from transop_paper.figures.material import Material, as_array
+from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.pair_neighbours import run_pairs
+
+_SHOWN_PAIRS, _SHOWN_OPERATORS, _STEPS = 4, 4, 9
+_REACH = 5.0  # traversals go so many times the average coefficient to either side
+
+
+def compute(material: Material) -> Numbers:
+    """Compare transport error, extrapolated images, eigenvalues and traversals."""
+    pairs = run_pairs(material, material.settings.pairs.strategy)
+    return compare(material, pairs, material.companion("dense"))
+
+
+def compare(material: Material, pairs: PairSource, dense: DenseAutoencoder) -> Numbers:
+    """Measure both models on the same pairs of training images."""
+    starts, ends = pairs.sample(
+        material.generator("sparse against dense"), material.sized(500, 5000)
+    )
+    rows = material.dataset.splits["train"]
+    arrays: dict[str, np.ndarray] = {}
+    facts: dict[str, Any] = {"n_pairs": len(starts)}
+    models: dict[str, Any] = {"sparse": material.model, "dense": dense}
+    for name, model in models.items():
+        z0, z1 = (_encode(model, material, rows[part.numpy()]) for part in (starts, ends))
+        coefficients = _coefficients(model, z0, z1)
+        operators = model.operators.operators.detach()
+        measured = _measure(operators, coefficients, z0, z1)
+        facts[name] = measured
+        arrays[f"{name}.columns"] = _columns(material, model, rows, starts, ends, coefficients)
+        average = coefficients.abs().mean(0)
+        chosen = _chosen(operators, average)
+        facts[name]["operators"] = chosen
+        arrays[f"{name}.traversals"] = _traversals(model, operators, average, chosen, z0[:1])
+    return Numbers(arrays, facts)
+
+
+def draw(numbers: Numbers) -> Figure:
+    """Draw pairs with their reconstructions at the left, single-operator traversals beside."""
+    page, headings = [], []
+    for name, colour in (("sparse", COLOURS[0]), ("dense", COLOURS[1])):
+        facts, frames = numbers.facts[name], numbers[f"{name}.traversals"]
+        pairs = Block(
+            numbers[f"{name}.columns"],
+            title="pairs",
+            column_labels=("x₀", "x₁", "path", "2 ×"),
+            colour=colour,
+        )
+        singles = Block(
+            frames,
+            title="one operator per row",
+            row_labels=[str(m) for m in facts["operators"]],
+            column_labels=[f"{t:+.3g}" for t in np.linspace(-_REACH, _REACH, _STEPS)],
+            boxed=[(row, _STEPS // 2) for row in range(len(frames))],
+            colour=colour,
+        )
+        page.append([pairs, singles])
+        headings.append(
+            f"{name.capitalize()}: relative error {facts['relative_error']:.2g}, "
+            f"{facts['n_used_per_pair']:.1f} operators per pair, "
+            f"growth rate {facts['eigenvalue_times_coefficient']:.2g}"
+        )
+    return image_blocks(page, headings=headings, cell_inches=0.4)
+
+
+def _encode(model: Any, material: Material, rows: np.ndarray) -> Float[Tensor, "n d"]:
+    chunks = [rows[i : i + 1000] for i in range(0, len(rows), 1000)]
+    return torch.cat([model.encode(material.dataset.batch(chunk)) for chunk in chunks])
+
+
+@torch.no_grad()
+def _coefficients(model: Any, z0: Tensor, z1: Tensor) -> Float[Tensor, "n m"]:
+    if isinstance(model, ManifoldAutoencoder):
+        return model.infer_latents(z0, z1).coefficients
+    found: Tensor = model.coefficients(z0, z1)
+    return found
+
+
+def _measure(
+    operators: Float[Tensor, "m d d"],
+    coefficients: Float[Tensor, "n m"],
+    z0: Float[Tensor, "n d"],
+    z1: Float[Tensor, "n d"],
+) -> dict[str, Any]:
+    """Sum up a model's paths and the stability of its operators.
+
+    Differs from the paper, which divides the largest real part by the average coefficient: their
+    product is reported first. Operators twice as large with coefficients half as large are the
+    same model, and only the product does not change: it is the growth rate of a typical move.
+    """
+    error = (z1 - transport(operators, coefficients, z0)).square().sum(1)
+    average = coefficients.abs().mean(0)
+    largest = eigenvalues(operators).real.amax(1)
+    used = average > 1e-6
+    return {
+        "transport_error": float(error.mean() / 2),
+        "relative_error": float((error / z1.square().sum(1)).mean()),
+        "n_used_per_pair": float((coefficients.abs() > 1e-6).sum(1).float().mean()),
+        "eigenvalue_times_coefficient": float((largest * average)[used].median()),
+        "eigenvalue_over_coefficient": float((largest / average)[used].median()),
+    }
+
+
+def _columns(
+    material: Material,
+    model: Any,
+    rows: np.ndarray,
+    starts: Tensor,
+    ends: Tensor,
+    coefficients: Float[Tensor, "n m"],
+) -> Float[np.ndarray, "n 4 c h w"]:
+    """Show start, end, the end of the path, and the path taken twice as far."""
+    shown = slice(0, _SHOWN_PAIRS)
+    images = [material.dataset.batch(rows[part[shown].numpy()]) for part in (starts, ends)]
+    z0 = model.encode(images[0])
+    operators = model.operators.operators.detach()
+    for factor in (1.0, 2.0):
+        moved = transport(operators, factor * coefficients[shown], z0)
+        images.append(model.decode(moved).cpu())
+    return as_array(torch.stack(images, dim=1))
+
+
+def _chosen(operators: Float[Tensor, "m d d"], average: Float[Tensor, " m"]) -> list[int]:
+    """Choose the operators that move most: size times average coefficient."""
+    influence = operators.flatten(1).norm(dim=1) * average
+    chosen: list[int] = influence.argsort(descending=True)[:_SHOWN_OPERATORS].tolist()
+    return chosen
+
+
+def _traversals(
+    model: Any,
+    operators: Float[Tensor, "m d d"],
+    average: Float[Tensor, " m"],
+    chosen: list[int],
+    point: Float[Tensor, "1 d"],
+) -> Float[np.ndarray, "k t c h w"]:
+    one = torch.zeros(len(chosen), len(operators)).to(point)
+    for row, m in enumerate(chosen):
+        one[row, m] = average[m]
+    times = torch.linspace(-_REACH, _REACH, _STEPS).to(point)
+    path = transport_path(operators, one, point.expand(len(chosen), -1), times)
+    images = model.decode(path.flatten(0, 1))
+    return as_array(images).reshape(len(chosen), _STEPS, *images.shape[1:])
+
+
+FIGURE = PaperFigure(
+    title="Sparse against dense coefficients",
+    caption=(
+        "Above: our model, whose paths use few operators. Below: the same model with coefficients "
+        "from a network, which uses all operators for every pair. Left: two neighbours, the end of "
+        "the path between them, and the path taken twice as far. Right: single operators, moved by "
+        "up to five times their average coefficient; with sparse coefficients each should mean "
+        "something by itself. The growth rate is that of a typical move by one operator."
+    ),
+    paper="Figures 9 and 10",
+    compute=compute,
+    draw=draw,
+)

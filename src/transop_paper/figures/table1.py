@@ -1,0 +1,130 @@
+"""Table 1: a small network on ten labelled images per class, one augmentation or another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from transop.artifacts import read_json
+from transop.errors import UserError
+from transop_paper.figures.figure import PaperFigure
+from transop_paper.figures.material import Material
+from transop_paper.figures.numbers import Numbers
+from transop_paper.scarce import (
+    SCALES,
+    Experiment,
+    Summary,
+    draw_table,
+    find_rows,
+    fingerprint_weights,
+    run_table,
+    summarise,
+)
+
+# One row of every kind; the others differ in settings, or train a judge for every seed.
+_QUICK_ROWS = (
+    "none",
+    "randaugment",
+    "elastic",
+    "transport-prior",
+    "transport-encoder",
+    "transport-guarded",
+)
+_QUICK_SEEDS = 2
+_WORDS = ("row", "title", "labels_used", "paper", "n_seeds")
+_VALUES = ("mean", "deviation", "validation", "kept_by_guard")
+
+
+def compute(material: Material) -> Numbers:
+    """Run a short table at quick scale; at full scale read the one that is in the run folder.
+
+    The full table takes hours, so it has a command of its own, ``transop paper table1``.
+    """
+    folder = material.run.path / "table1"
+    if material.scale == "full":
+        return tabulate(_stored(folder / "table1.json", material.run.path))
+    dataset = material.dataset
+    if missing := {"validation", "test"} - set(dataset.splits):
+        raise UserError(
+            f"data set '{dataset.meta.name}' has no {missing.pop()} images, which table1 needs; "
+            "choose another data set"
+        )
+    experiment = Experiment(
+        dataset,
+        SCALES["quick"],
+        folder.with_name("table1-quick"),
+        material.model,
+        material.settings,
+        fingerprint_weights(material.run.path),
+    )
+    return tabulate(measure(experiment, _QUICK_ROWS, _QUICK_SEEDS, material))
+
+
+def measure(
+    experiment: Experiment, names: Sequence[str], n_seeds: int, material: Material
+) -> list[Summary]:
+    """Train and score the named rows, whatever an earlier run left behind."""
+    rows = find_rows(names, experiment.dataset.meta.name)
+    results = run_table(experiment, rows, n_seeds, force=True, progress=material.progress)
+    return summarise(rows, results)
+
+
+def tabulate(summaries: Sequence[Summary]) -> Numbers:
+    """Lay the rows out as arrays, one entry per row; seeds that were not run are NaN."""
+    seeds = np.full((len(summaries), max(s.n_seeds for s in summaries)), np.nan)
+    for place, summary in enumerate(summaries):
+        seeds[place, : summary.n_seeds] = summary.accuracies
+    arrays = {name: np.array([getattr(s, name) for s in summaries]) for name in _VALUES}
+    facts: dict[str, Any] = {name: [getattr(s, name) for s in summaries] for name in _WORDS}
+    return Numbers({**arrays, "seeds": seeds}, facts)
+
+
+def draw(numbers: Numbers) -> Figure:
+    """Draw every row as a line, every seed as a dot."""
+    words = zip(*(numbers.facts[name] for name in _WORDS), strict=True)
+    summaries = [
+        _summary(
+            {**dict(zip(_WORDS, entry, strict=True)), "minutes": 0.0},
+            {name: float(numbers[name][place]) for name in _VALUES},
+            numbers["seeds"][place],
+        )
+        for place, entry in enumerate(words)
+    ]
+    n = max(summary.n_seeds for summary in summaries)
+    return draw_table(summaries, title=f"LeNet-5 on ten labelled images per class, {n} seeds")
+
+
+def _summary(words: dict[str, Any], values: dict[str, Any], seeds: np.ndarray) -> Summary:
+    accuracies = tuple(seeds[np.isfinite(seeds)].tolist())
+    return Summary(**words, **values, accuracies=accuracies)
+
+
+def _stored(file: Path, run: Path) -> list[Summary]:
+    """Read the table that ``transop paper table1`` wrote."""
+    if not file.exists():
+        raise UserError(
+            f"'{run}' holds no table; it takes hours and is made by: "
+            f"transop paper table1 --run {run}"
+        )
+    return [Summary(**entry) for entry in read_json(file)]
+
+
+FIGURE = PaperFigure(
+    title="Accuracy from ten labelled images per class, by augmentation",
+    caption=(
+        "Test accuracy of a LeNet-5 trained on ten labelled images per class, by how these are "
+        "augmented: mean and standard deviation over seeds, every seed a dot, and the paper's "
+        "value where it has one. Colours tell whether the learned moves were judged by all "
+        "training labels or by the hundred alone. At quick scale training is so short that only "
+        "the machinery is shown."
+    ),
+    paper="Table 1",
+    compute=compute,
+    draw=draw,
+    needs=("operators", "coefficient_encoder"),
+    columns=("labels",),
+)

@@ -1,0 +1,151 @@
+"""How the small network is trained and scored: the same for every row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from transop.data import ImageDataset
+from transop.errors import UserError
+from transop.networks import LeNet
+from transop.progress import Progress, silent
+from transop_paper.scarce.lenet import start_training
+
+_STEPS_PER_CHUNK = 50  # images for so many steps are made at once, where that is fastest
+
+Supply = Callable[[int], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The numbers that every row of the table shares.
+
+    Attributes:
+        n_per_class: labelled images of each class; every seed draws its own.
+        n_steps: optimiser steps; the network after the last one is scored.
+        batch_size: images per step, drawn with replacement.
+        learning_rate: of Adam, at the start.
+        weight_decay: of Adam.
+        schedule: whether the learning rate stays or falls to zero along a cosine.
+        real_share: share of a batch that learned moves leave alone.
+        pool_size: moved images drawn before training, from which every batch takes its own at
+            random; 0 draws new ones for every batch, which is the same but for repetitions.
+        n_scored: held-out images looked at; 0 for all.
+    """
+
+    n_per_class: int = 10
+    n_steps: int = 10_000
+    batch_size: int = 50
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    schedule: Literal["constant", "cosine"] = "cosine"
+    real_share: float = 0.25
+    pool_size: int = 50_000
+    n_scored: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no experiment."""
+        counts = {name: getattr(self, name) for name in ("n_per_class", "n_steps", "batch_size")}
+        for name, value in counts.items():
+            if value < 1:
+                raise UserError(f"{name} = {value} must be at least 1")
+        if self.schedule not in ("constant", "cosine"):
+            raise UserError(f"schedule = {self.schedule!r} is unknown; use constant or cosine")
+        if not 0 <= self.real_share <= 1:
+            raise UserError(f"real_share = {self.real_share} must be a share, from 0 to 1")
+
+    def rate_at(self, step: int) -> float:
+        """Give the learning rate of a step."""
+        if self.schedule == "constant":
+            return self.learning_rate
+        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * step / self.n_steps))
+
+
+# The full protocol is the paper's; the quick one shows that every part works.
+SCALES: dict[str, Protocol] = {
+    "full": Protocol(),
+    "quick": Protocol(n_steps=150, pool_size=1_000, n_scored=500),
+}
+
+
+def train_network(
+    supply: Supply,
+    protocol: Protocol,
+    *,
+    image_shape: tuple[int, int, int],
+    n_classes: int,
+    seed: int,
+    progress: Progress = silent,
+    description: str = "training",
+) -> LeNet:
+    """Train LeNet-5 on images that a supply makes up as it goes.
+
+    Args:
+        supply: gives so many fresh images and their labels.
+        protocol: how long and how fast.
+        image_shape: channels, height, width.
+        n_classes: number of logits.
+        seed: of the first weights.
+        progress: announces the work.
+        description: what to call it.
+    """
+    channels, size, _ = image_shape
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = LeNet(image_size=size, channels=channels, n_classes=n_classes)
+    trainer = start_training(
+        network,
+        image_size=size,
+        batch_size=protocol.batch_size,
+        weight_decay=protocol.weight_decay,
+    )
+    starts = range(0, protocol.n_steps, _STEPS_PER_CHUNK)
+    for start in progress(starts, description, len(starts)):
+        steps = range(start, min(start + _STEPS_PER_CHUNK, protocol.n_steps))
+        images, labels = supply(len(steps) * protocol.batch_size)
+        trainer.train(images, labels, [protocol.rate_at(step) for step in steps])
+    return trainer.finish()
+
+
+@torch.inference_mode()
+def score(network: nn.Module, dataset: ImageDataset, split: str, *, n_images: int = 0) -> float:
+    """Give the accuracy on a split, in percent; on its first ``n_images`` if not 0."""
+    assert dataset.labels is not None
+    rows = dataset.splits[split]
+    rows = rows[:n_images] if n_images else rows
+    guesses = [
+        network(dataset.batch(rows[start : start + 500])).argmax(1).numpy()
+        for start in range(0, len(rows), 500)
+    ]
+    return float(100 * np.mean(np.concatenate(guesses) == dataset.labels[rows]))
+
+
+def draw_labelled(
+    dataset: ImageDataset, n_per_class: int, seed: int
+) -> tuple[Float[Tensor, "n c h w"], Int[Tensor, " n"], Int[np.ndarray, " n"]]:
+    """Draw the labelled images of a seed from the training split, as many of every class.
+
+    Returns:
+        The images, their labels, and which rows of the data set they are.
+    """
+    if dataset.labels is None:
+        raise UserError(f"data set '{dataset.meta.name}' has no labels, which this table needs")
+    generator = torch.Generator().manual_seed(seed)
+    train, chosen = dataset.splits["train"], []
+    for label in range(dataset.n_classes):
+        members = train[dataset.labels[train] == label]
+        if len(members) < n_per_class:
+            raise UserError(
+                f"n_per_class = {n_per_class}, but class {label} has {len(members)} images"
+            )
+        order = torch.randperm(len(members), generator=generator).numpy()
+        chosen.append(members[order[:n_per_class]])
+    rows = np.concatenate(chosen)
+    return dataset.batch(rows), torch.from_numpy(dataset.labels[rows]), rows

@@ -1,0 +1,86 @@
+"""From results on disk to a table: mean, deviation, labels used, minutes."""
+
+from __future__ import annotations
+
+import csv
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from transop.artifacts import write_atomically, write_json
+from transop_paper.scarce.rows import Row
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One row over its seeds; accuracies in percent.
+
+    Attributes:
+        row: its name.
+        title: what it is called in the table.
+        labels_used: in words.
+        mean, deviation: of the test accuracy; the deviation is between seeds (n - 1).
+        validation: mean on the validation images, on which settings were chosen.
+        n_seeds: how many.
+        kept_by_guard: share of moves a guard accepted.
+        minutes: of all seeds together.
+        paper: mean and deviation in the paper, if it has this row.
+        accuracies: one test accuracy per seed, in the order of seeds.
+    """
+
+    row: str
+    title: str
+    labels_used: str
+    mean: float
+    deviation: float
+    validation: float
+    n_seeds: int
+    kept_by_guard: float
+    minutes: float
+    paper: tuple[float, float] | None
+    accuracies: tuple[float, ...]
+
+
+def summarise(rows: Sequence[Row], results: Sequence[dict[str, Any]]) -> list[Summary]:
+    """Average the results of each row over its seeds, in the order of rows."""
+    summaries = []
+    for row in rows:
+        own = sorted((r for r in results if r["row"] == row.name), key=lambda r: r["seed"])
+        if not own:
+            continue
+        accuracies = tuple(float(result["test"]) for result in own)
+        summaries.append(
+            Summary(
+                row=row.name,
+                title=row.title,
+                labels_used=row.labels_used(),
+                mean=statistics.mean(accuracies),
+                deviation=statistics.stdev(accuracies) if len(accuracies) > 1 else 0.0,
+                validation=statistics.mean(result["validation"] for result in own),
+                n_seeds=len(own),
+                kept_by_guard=statistics.mean(result["kept_by_guard"] for result in own),
+                minutes=sum(sum(result["seconds"].values()) for result in own) / 60,
+                paper=row.paper,
+                accuracies=accuracies,
+            )
+        )
+    return summaries
+
+
+def write_table(folder: Path, summaries: Sequence[Summary]) -> list[Path]:
+    """Write the table as JSON, with every seed, and as CSV, one line per row."""
+    numbers, lines = folder / "table1.json", folder / "table1.csv"
+    write_json(numbers, [asdict(summary) for summary in summaries])
+    text = StringIO()
+    columns = [name for name in Summary.__dataclass_fields__ if name not in ("accuracies", "paper")]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*columns, "paper_mean", "paper_deviation"])
+    for summary in summaries:
+        cells = [getattr(summary, column) for column in columns]
+        rounded = [round(cell, 3) if isinstance(cell, float) else cell for cell in cells]
+        writer.writerow([*rounded, *(summary.paper or ("", ""))])
+    write_atomically(lines, text.getvalue().encode())
+    return [numbers, lines]

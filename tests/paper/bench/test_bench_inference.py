@@ -1,0 +1,94 @@
+import json
+from dataclasses import asdict
+
+import pytest
+import torch
+
+from transop.errors import UserError
+from transop.inference import infer_coefficients
+from transop_paper.bench.digit_operators import find_neighbours, learn_operators, project_digits
+from transop_paper.bench.inference import OUR_SOLVER, Size, bench_inference, count_flops
+from transop_paper.bench.inference_figure import draw_inference
+from transop_paper.bench.peak import measure_peak
+
+
+@pytest.fixture(scope="module")
+def report():
+    return bench_inference(
+        [Size(4, 5, 12), Size(6, 4, 8)],
+        solvers=("proximal-nesterov", "conjugate-gradient"),
+        repeats=3,
+        learning_steps=5,
+    )
+
+
+def test_every_solver_is_measured_on_every_size(report):
+    assert [size.size.n_pairs for size in report.sizes] == [12, 8]
+    for size in report.sizes:
+        assert [run.solver for run in size.runs] == [
+            OUR_SOLVER,
+            "proximal-nesterov",
+            "conjugate-gradient",
+        ]
+        assert size.runs[0].ratio == 1
+        assert len(size.runs[0].seconds) == 3
+        assert all(run.median_seconds > 0 for run in size.runs)
+        assert 0 < size.peak_share < 1
+
+
+def test_ours_is_not_worse_than_any_contender_on_any_pair(report):
+    for size in report.sizes:
+        for run in size.runs:
+            assert size.runs[0].objective <= run.objective * 1.001
+            assert run.worst_pair is None or run.worst_pair <= 1.01
+
+
+def test_the_report_is_plain_data(report):
+    assert json.loads(json.dumps(asdict(report)))["sizes"][0]["size"]["dimension"] == 4
+
+
+def test_the_figure_has_a_panel_per_size_and_a_bar_per_solver(report):
+    figure = draw_inference(report)
+    axes = figure.get_axes()
+    assert len(axes) == 2
+    assert all(len(panel.patches) == 3 for panel in axes)
+    assert all(panel.get_yscale() == "log" for panel in axes)
+
+
+def test_unknown_solvers_are_refused():
+    with pytest.raises(UserError, match="newton"):
+        bench_inference([Size(4, 5, 8)], solvers=("newton",))
+
+
+def test_digits_fit_the_range_the_paper_asks_for():
+    points = project_digits(6)
+    assert points.shape == (5000, 6)
+    assert ((points.abs() <= 1).double().mean()) > 0.95
+    neighbours = find_neighbours(points[:50])
+    assert neighbours.shape == (50, 5)
+    assert bool((neighbours != torch.arange(50)[:, None]).all())
+
+
+def test_learning_makes_the_operators_explain_pairs_better():
+    untrained = learn_operators(6, 4, n_steps=0)
+    trained = learn_operators(6, 4, n_steps=60, learning_rate=2e-2)
+    z0, z1 = trained.draw_pairs(200, torch.Generator().manual_seed(9))
+
+    def objective(problem):
+        found = infer_coefficients(problem.operators, z0, z1, sparsity_weight=0.05)
+        return float(found.objective.mean())
+
+    assert objective(trained) < 0.97 * objective(untrained)
+
+
+def test_more_iterations_mean_more_operations():
+    problem = learn_operators(4, 5, n_steps=1)
+    z0, z1 = problem.draw_pairs(30, torch.Generator().manual_seed(1))
+    found = infer_coefficients(problem.operators, z0, z1, sparsity_weight=0.01)
+    flops = count_flops(problem.operators, found)
+    least = 2 * 2 * 5 * 16 * int(found.iterations.sum())
+    assert least < flops < 20 * least
+
+
+def test_the_peak_is_at_least_a_gigaflop():
+    assert measure_peak(1, repeats=1) > 1e9
