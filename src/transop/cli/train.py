@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transop.cli.runs import claim_folder, settings_to_resume, stored_settings
+from transop.cli.runs import DataOption, claim_folder, settings_to_resume, stored_settings
 from transop.cli.terminal import Terminal
+from transop.errors import UserError
 
 if TYPE_CHECKING:
     from transop.artifacts import RunFolder
@@ -46,6 +47,7 @@ def train(
         str | None, typer.Option(help="mae (operators), or a baseline: ae, cae, beta-vae, dense.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    data: DataOption = None,
     force: ForceOption = False,
     show_settings: Annotated[
         bool, typer.Option("--show-settings", help="Print the settings as TOML; train nothing.")
@@ -73,9 +75,10 @@ def train(
         if is_first_process():
             claim_folder(folder, force=force)
         stored = None
-    run_phases(
-        terminal, settings, folder, f"train {shlex.quote(recipe)}", resume=stored is not None
-    )
+    if data is not None and stored is None:
+        raise UserError("--data goes with --resume; name a new run's images with --set data.source")
+    command = f"train {shlex.quote(recipe)}"
+    run_phases(terminal, settings, folder, command, data=data, resume=stored is not None)
     if is_first_process():
         show_summary(terminal, folder, as_json=as_json)
 
@@ -86,14 +89,20 @@ def as_overrides(options: dict[str, Any], prefix: str = "") -> list[str]:
 
 
 def run_phases(
-    terminal: Terminal, settings: Settings, folder: RunFolder, command: str, *, resume: bool
+    terminal: Terminal,
+    settings: Settings,
+    folder: RunFolder,
+    command: str,
+    *,
+    data: Path | None = None,
+    resume: bool,
 ) -> ManifoldAutoencoder | Baseline:
     """Train with bars, and on Ctrl-C say how to continue."""
     from transop.training import train as train_run
 
     again = f"transop {command} --out {shlex.quote(str(folder.path))} --resume"
     with terminal.resumable(f"stopped; continue with: {again}"):
-        return train_run(settings, folder, resume=resume, progress=terminal.progress)
+        return train_run(settings, folder, dataset=data, resume=resume, progress=terminal.progress)
 
 
 def show_summary(terminal: Terminal, folder: RunFolder, *, as_json: bool) -> None:

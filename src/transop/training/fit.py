@@ -6,18 +6,15 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
 from transop.artifacts import RunFolder, describe_environment, write_atomically, write_json
 from transop.config import Settings, load_settings
-from transop.data import ImageDataset, load_dataset, require_trainable
-from transop.errors import ArtifactError, DataError, SettingsError
+from transop.data import ImageDataset, load_dataset
+from transop.errors import ArtifactError, SettingsError
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder, prefer_channels_last
 from transop.operators import TransportOperators
@@ -33,13 +30,12 @@ from transop.training.measures import measure_reconstruction
 from transop.training.operators import train_operators
 from transop.training.pairing import make_pairs
 from transop.training.processes import run_on_several
+from transop.training.run_data import ARRAY, load_and_record
 from transop.training.session import Session, count_processes, make_fabric
 from transop_paper.baselines import BASELINES, Baseline
 from transop_paper.baselines.training import BASELINE_PHASES, first_or_saved_baseline
 
 logger = logging.getLogger(__name__)
-
-_SMALLEST, _LARGEST, _USUAL = 16, 128, 64  # pixels our autoencoders take, and a good size
 
 # A phase changes the model in place and returns the numbers worth keeping.
 Phase = Callable[[Session, Any, ImageDataset], dict[str, Any]]
@@ -70,15 +66,15 @@ def fit(
     """
     extra = [f"runtime.seed={seed}"] if seed is not None else []
     extra += [f"runtime.device={device}"] if device is not None else []
-    if isinstance(source, str | Path):
-        extra.append(f"data.source={str(source)!r}")
+    named = isinstance(source, str | Path)
+    extra.append(f"data.source={str(source) if named else ARRAY!r}")
     settings = load_settings(recipe, [*overrides, *extra])
     if settings.method != "mae":
         raise SettingsError(
             f"fit trains manifold autoencoders, not method = '{settings.method}'; train a baseline "
             f"with: transop train {recipe} --method {settings.method}"
         )
-    dataset = None if isinstance(source, str | Path) else load_dataset(source)
+    dataset = None if named else load_dataset(source)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch if out is None else out))
         model = train(settings, folder, dataset=dataset, resume=resume, progress=progress)
@@ -90,7 +86,7 @@ def train(
     settings: Settings,
     folder: RunFolder,
     *,
-    dataset: ImageDataset | None = None,
+    dataset: Any = None,
     resume: bool = False,
     progress: Progress | None = None,
 ) -> ManifoldAutoencoder | Baseline:
@@ -100,7 +96,8 @@ def train(
         settings: the resolved settings.
         folder: where everything is written; it must be new, empty or, with ``resume``, a run
             with the same settings.
-        dataset: the images, if they are not to be loaded by ``settings.data``.
+        dataset: the images, as anything ``load_dataset`` reads, if they are not to be loaded by
+            ``settings.data``.
         resume: continue instead of starting.
         progress: announces long work.
     """
@@ -121,14 +118,17 @@ def _work(
     fabric: Any,
     settings: Settings,
     folder: RunFolder,
-    dataset: ImageDataset | None,
+    dataset: Any,
     progress: Progress,
 ) -> ManifoldAutoencoder | Baseline:
     """Do the whole run on one device, alone or as one of several."""
     session = Session(settings, folder, fabric, progress)
     session.recall_findings()
     with session.catching_interrupts():
-        images = load_run_data(settings, dataset=dataset, progress=progress)
+        writes = session.fabric.is_global_zero
+        images = load_and_record(
+            folder, settings, dataset=dataset, writes=writes, progress=progress
+        )
         return _run_phases(session, images)
 
 
@@ -285,50 +285,6 @@ def _first_or_saved_model(session: Session, dataset: ImageDataset) -> ManifoldAu
     )
     prefer_channels_last(model)
     return model.to(session.device)
-
-
-def load_run_data(
-    settings: Settings, *, dataset: ImageDataset | None = None, progress: Progress = silent
-) -> ImageDataset:
-    """Load the images a run is trained on, as its settings describe them.
-
-    Args:
-        settings: of the run.
-        dataset: takes the place of ``data.source``; size, channels and limit still apply.
-        progress: announces long work.
-    """
-    wanted = settings.data
-    images = load_dataset(
-        wanted.source if dataset is None else dataset,
-        image_size=wanted.image_size,
-        channels=wanted.channels,
-        progress=progress,
-    )
-    if wanted.image_size is None and not _SMALLEST <= images.image_size <= _LARGEST:
-        size = _SMALLEST if images.image_size < _SMALLEST else _USUAL
-        logger.warning(
-            "images of %d pixels are resized to %d (data.image_size chooses another size)",
-            images.image_size,
-            size,
-        )
-        images = load_dataset(images, image_size=size)
-    if wanted.limit is not None and wanted.limit < len(images.splits["train"]):
-        fewer = {**images.splits, "train": np.sort(images.splits["train"])[: wanted.limit]}
-        images = replace(images, splits=fewer)
-    require_trainable(images)
-    _require_enough_data(settings.autoencoder.latent_dimension, images)
-    return images
-
-
-def _require_enough_data(latent_dimension: int, images: ImageDataset) -> None:
-    """Refuse more latent dimensions than there are pixels, or than images to fill them."""
-    n_values, n_images = int(np.prod(images.image_shape)), len(images.splits["train"])
-    if latent_dimension > min(n_values, n_images):
-        scarce = f"{n_images} training images" if n_images < n_values else f"{n_values} pixels"
-        raise DataError(
-            f"autoencoder.latent_dimension = {latent_dimension} is larger than the data "
-            f"({scarce}): such latents compress nothing; use at most {min(n_values, n_images)}"
-        )
 
 
 def _prepare(settings: Settings, folder: RunFolder, resume: bool) -> None:
