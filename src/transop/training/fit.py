@@ -19,6 +19,7 @@ from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder, prefer_channels_last
 from transop.operators import TransportOperators
 from transop.progress import Progress, silent
+from transop.run_data import ARRAY, load_and_record, with_source
 from transop.sharing import is_first_process
 from transop.training.autoencoder import obtain_autoencoder
 from transop.training.classifier import train_classifier
@@ -30,7 +31,6 @@ from transop.training.measures import measure_reconstruction
 from transop.training.operators import train_operators
 from transop.training.pairing import make_pairs
 from transop.training.processes import run_on_several
-from transop.training.run_data import ARRAY, load_and_record
 from transop.training.session import Session, count_processes, make_fabric
 from transop_paper.baselines import BASELINES, Baseline
 from transop_paper.baselines.training import BASELINE_PHASES, first_or_saved_baseline
@@ -67,7 +67,7 @@ def fit(
     extra = [f"runtime.seed={seed}"] if seed is not None else []
     extra += [f"runtime.device={device}"] if device is not None else []
     named = isinstance(source, str | Path)
-    extra.append(f"data.source={str(source) if named else ARRAY!r}")
+    extra += [f"data.source={str(source)!r}"] if named else []
     settings = load_settings(recipe, [*overrides, *extra])
     if settings.method != "mae":
         raise SettingsError(
@@ -102,6 +102,8 @@ def train(
         progress: announces long work.
     """
     progress = progress or silent
+    if dataset is not None and not resume:
+        settings = with_source(settings, ARRAY)
     fabric = make_fabric(settings.runtime)
     # torchrun starts this function once per device, but only one of them writes.
     with folder.locked() if is_first_process() else nullcontext():
@@ -308,6 +310,8 @@ def _check_same_settings(wanted: Settings, folder: RunFolder) -> None:
         before = getattr(kept, section)
         if section == "runtime":
             value, before = value.seed, before.seed
+        if section == "data":  # where the images are may change; the record tells if they did
+            value = value.model_copy(update={"source": before.source})
         if section != "recipe" and value != before:
             raise ArtifactError(
                 f"the run in '{folder.path}' has other settings in '{section}'; resume without "

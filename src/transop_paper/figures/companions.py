@@ -15,7 +15,8 @@ from transop.data import ImageDataset
 from transop.errors import ArtifactError, UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
-from transop.training import load_run_data, train
+from transop.run_data import load_run_data
+from transop.training import train
 from transop.training.classifier import train_classifier
 from transop.training.session import Session, make_fabric
 from transop_paper.baselines import BASELINES
