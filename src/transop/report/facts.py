@@ -11,14 +11,6 @@ from transop.config import PHASES, Settings, load_settings
 from transop.errors import ArtifactError
 from transop.evaluation.wording import in_words
 
-METHODS = {
-    "mae": "manifold autoencoder with transport operators",
-    "ae": "plain autoencoder, straight paths",
-    "cae": "contractive autoencoder",
-    "beta-vae": "beta-VAE",
-    "dense": "transport operators with dense coefficients",
-}
-
 # How phases and results are called on the page; what is not here is not shown as a headline.
 HEADLINES: dict[str, tuple[str, str]] = {
     "test_mse": ("squared error per pixel", "of held-out reconstructions"),
@@ -59,19 +51,12 @@ class RunFacts:
     findings: list[tuple[str, str]]
 
     @property
-    def method(self) -> str:
-        """What was trained, in words."""
-        return METHODS.get(self.settings.method, self.settings.method)
-
-    @property
     def seconds(self) -> float:
         """How long all phases took."""
         return float(sum(facts.get("seconds", 0.0) for facts in self.phases.values()))
 
     def missing_phases(self) -> list[str]:
-        """Name the phases of our method that this run has not been through."""
-        if self.settings.method != "mae":
-            return []
+        """Name the phases that this run has not been through."""
         return [phase for phase in PHASES if phase not in self.phases]
 
     def headlines(self) -> list[Headline]:
@@ -88,11 +73,10 @@ class RunFacts:
     def about(self) -> list[tuple[str, str]]:
         """Say what was trained on what, where and how long."""
         settings, model, environment = self.settings, self.model, self.environment
-        network = model.get("autoencoder") or model.get("network") or {}
+        network = model.get("autoencoder", {})
         size = network.get("image_size")
         packages = environment.get("packages", {})
         rows = [
-            ("method", self.method),
             ("data", f"{settings.data.source}" + (f", {size} x {size} pixels" if size else "")),
             ("recipe", settings.recipe),
             ("latent dimensions", str(network.get("latent_dimension", "unknown"))),

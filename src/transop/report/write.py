@@ -10,7 +10,7 @@ from jinja2 import Environment, StrictUndefined
 from transop import __version__
 from transop.artifacts import RunFolder, write_atomically
 from transop.report.facts import duration, read_facts
-from transop.report.pictures import collect_pictures, training_curves
+from transop.report.pictures import collect_pictures, draw_curves
 
 
 def render_report(run: Path) -> str:
@@ -33,7 +33,7 @@ def render_report(run: Path) -> str:
         name=run.resolve().name,
         run=str(run),
         total=duration(facts.seconds),
-        curves=training_curves(folder),
+        curves=draw_curves(folder),
         pictures=collect_pictures(folder.figures),
         version=__version__,
     )
