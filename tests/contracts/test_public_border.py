@@ -26,6 +26,7 @@ PUBLIC_MODULES = {
     "plotting",
     "pretrained",
     "progress",
+    "run",
     "training",
 }
 

@@ -18,6 +18,7 @@ import typer
 
 from transop.cli import augment, data, demo, explore, invariance, path, report, train
 from transop.cli.data import show_dataset
+from transop.cli.runs import DataOption
 from transop.cli.terminal import Interrupted, Terminal, make_streams_forgiving
 from transop.cli.train import (
     DeviceOption,
@@ -36,6 +37,7 @@ from transop.cli.train import (
 
 # What commands of other packages may use.
 __all__ = [
+    "DataOption",
     "DeviceOption",
     "DevicesOption",
     "ForceOption",

@@ -23,7 +23,6 @@ from transop.cli.train import (
 
 if TYPE_CHECKING:
     from transop.artifacts import RunFolder
-    from transop.config import Settings
     from transop.model import ManifoldAutoencoder
 
 
@@ -62,22 +61,19 @@ def demo(
     command = " ".join(["demo", *(f"--set {shlex.quote(change)}" for change in changes or ())])
     with resumable_training(terminal, folder, command):
         model = train(settings, folder, resume=stored is not None, progress=terminal.progress)
-    figures = _draw(terminal, model, settings, folder)
+    figures = _draw(terminal, folder)
     show_summary(terminal, folder, as_json=as_json)
     _say_what_next(terminal, model, figures, out)
     terminal.notice(f"all of it on one page: {write_report(out)}")
 
 
-def _draw(
-    terminal: Terminal, model: ManifoldAutoencoder, settings: Settings, folder: RunFolder
-) -> list[Path]:
+def _draw(terminal: Terminal, folder: RunFolder) -> list[Path]:
     from transop.cli.showcase import draw_showcase
-    from transop.data import load_dataset
+    from transop.run import Run
 
     terminal.notice("drawing figures")
-    data = settings.data
-    dataset = load_dataset(data.source, image_size=data.image_size, channels=data.channels)
-    return draw_showcase(model, dataset, folder.figures)
+    run = Run.open(folder.path, progress=terminal.progress)
+    return draw_showcase(run.model, run.dataset, folder.figures)
 
 
 def _say_what_next(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
 
 from transop.errors import UserError
 
@@ -13,6 +15,13 @@ if TYPE_CHECKING:
     from transop.config import Settings
 
     _Kind = TypeVar("_Kind", bound=Settings)
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", help="The run's images again, if they have moved or came from an array."
+    ),
+]
 
 # What may differ when a run is continued: where it computes, not what.
 _MAY_CHANGE = ("runtime.device", "runtime.devices", "runtime.checkpoint_seconds")
@@ -86,7 +95,7 @@ def _has_begun(folder: RunFolder) -> bool:
 def _forget(folder: RunFolder) -> None:
     """Remove the description of a run that never began, so that a corrected one may start."""
     with folder.locked():
-        for file in (folder.config_file, folder.environment_file):
+        for file in (folder.config_file, folder.environment_file, folder.data_file):
             file.unlink(missing_ok=True)
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from transop.cli.runs import claim_folder, settings_to_resume, stored_settings
+from transop.cli.runs import DataOption, claim_folder, settings_to_resume, stored_settings
 from transop.cli.terminal import Terminal
+from transop.errors import UserError
 
 if TYPE_CHECKING:
     from transop.artifacts import RunFolder
@@ -51,6 +52,7 @@ def train(
     device: DeviceOption = None,
     devices: DevicesOption = None,
     resume: ResumeOption = False,
+    data: DataOption = None,
     force: ForceOption = False,
     show_settings: ShowSettingsOption = False,
     as_json: JsonOption = False,
@@ -68,7 +70,8 @@ def train(
 
     from transop.training import train as train_run
 
-    command = TrainingCommand(f"train {shlex.quote(recipe)}", overrides, resume, force, as_json)
+    text = f"train {shlex.quote(recipe)}"
+    command = TrainingCommand(text, overrides, resume, data, force, as_json)
     train_in_folder(terminal, settings, out or Path("runs") / settings.recipe, command, train_run)
 
 
@@ -80,6 +83,7 @@ class TrainingCommand:
         text: the command without ``transop`` and --out, to be called again.
         overrides: the settings that were given.
         resume: continue the run in the folder.
+        data: the images of the run that is continued, if they have moved.
         force: move an earlier run out of the way.
         as_json: print the summary as JSON.
     """
@@ -87,6 +91,7 @@ class TrainingCommand:
     text: str
     overrides: Sequence[str]
     resume: bool
+    data: Path | None
     force: bool
     as_json: bool
 
@@ -118,8 +123,16 @@ def train_in_folder(
         if is_first_process():
             claim_folder(folder, force=command.force)
         stored = None
+    if command.data is not None and stored is None:
+        raise UserError("--data goes with --resume; name a new run's images with --set data.source")
     with resumable_training(terminal, folder, command.text):
-        train(settings, folder, resume=stored is not None, progress=terminal.progress)
+        train(
+            settings,
+            folder,
+            dataset=command.data,
+            resume=stored is not None,
+            progress=terminal.progress,
+        )
     if is_first_process():
         show_summary(terminal, folder, as_json=command.as_json)
 

@@ -9,16 +9,17 @@ from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.dictionary import DictionaryLearner
 from transop.training.fit import fit, train
-from transop.training.images import load_run_data
 from transop.training.latents import encode_split, find_latent_scale
 from transop.training.loop import Loop, TrainingFailure, steps_in
 from transop.training.measures import measure_reconstruction
 from transop.training.pair_order import PairOrder
 from transop.training.pairing import make_pairs, pairs_by_settings
 from transop.training.phases import Phase, TrainingPlan, train_phases
+from transop.training.run_data import DataRecord, load_run_data, open_run_data
 from transop.training.session import Session
 
 __all__ = [
+    "DataRecord",
     "DictionaryLearner",
     "Loop",
     "PairOrder",
@@ -34,6 +35,7 @@ __all__ = [
     "make_pairs",
     "measure_reconstruction",
     "obtain_autoencoder",
+    "open_run_data",
     "pairs_by_settings",
     "steps_in",
     "train",

@@ -25,6 +25,7 @@ from transop.training.measures import measure_reconstruction
 from transop.training.operators import train_operators
 from transop.training.pairing import make_pairs
 from transop.training.phases import Phase, TrainingPlan, train_phases
+from transop.training.run_data import ARRAY
 from transop.training.session import Session
 
 logger = logging.getLogger(__name__)
@@ -55,10 +56,10 @@ def fit(
     """
     extra = [f"runtime.seed={seed}"] if seed is not None else []
     extra += [f"runtime.device={device}"] if device is not None else []
-    if isinstance(source, str | Path):
-        extra.append(as_override("data.source", str(source)))
+    named = isinstance(source, str | Path)
+    extra.append(as_override("data.source", str(source) if named else ARRAY))
     settings = load_settings(recipe, [*overrides, *extra])
-    dataset = None if isinstance(source, str | Path) else load_dataset(source)
+    dataset = None if named else load_dataset(source)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch if out is None else out))
         return train(settings, folder, dataset=dataset, resume=resume, progress=progress)
@@ -68,7 +69,7 @@ def train(
     settings: Settings,
     folder: RunFolder,
     *,
-    dataset: ImageDataset | None = None,
+    dataset: Any = None,
     resume: bool = False,
     progress: Progress | None = None,
 ) -> ManifoldAutoencoder:
@@ -78,7 +79,8 @@ def train(
         settings: the resolved settings.
         folder: where everything is written; it must be new, empty or, with ``resume``, a run
             with the same settings.
-        dataset: the images, if they are not to be loaded by ``settings.data``.
+        dataset: the images, as anything ``load_dataset`` reads, if they are not to be loaded by
+            ``settings.data``.
         resume: continue instead of starting.
         progress: announces long work.
     """

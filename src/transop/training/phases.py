@@ -19,8 +19,8 @@ from transop.data import ImageDataset
 from transop.errors import ArtifactError
 from transop.progress import Progress, silent
 from transop.sharing import is_first_process
-from transop.training.images import load_run_data
 from transop.training.processes import run_on_several
+from transop.training.run_data import load_and_record
 from transop.training.session import Session, count_processes, make_fabric
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def train_phases(
     folder: RunFolder,
     plan: TrainingPlan[Trained],
     *,
-    dataset: ImageDataset | None = None,
+    dataset: Any = None,
     resume: bool = False,
     progress: Progress | None = None,
 ) -> Trained:
@@ -81,7 +81,8 @@ def train_phases(
         settings: the resolved settings.
         folder: where everything is written.
         plan: what is trained, and by which phases.
-        dataset: the images, if they are not to be loaded by ``settings.data``.
+        dataset: the images, as anything ``load_dataset`` reads, if they are not to be loaded by
+            ``settings.data``.
         resume: continue instead of starting.
         progress: announces long work.
     """
@@ -112,14 +113,17 @@ def _work(
     settings: Settings,
     folder: RunFolder,
     plan: TrainingPlan[Trained],
-    dataset: ImageDataset | None,
+    dataset: Any,
     progress: Progress,
 ) -> Trained:
     """Do the whole run on one device, alone or as one of several."""
     session = Session(settings, folder, fabric, progress)
     session.recall_findings()
     with session.catching_interrupts():
-        images = load_run_data(settings, dataset=dataset, progress=progress)
+        writes = session.fabric.is_global_zero
+        images = load_and_record(
+            folder, settings, dataset=dataset, writes=writes, progress=progress
+        )
         return _run_phases(session, plan, images)
 
 

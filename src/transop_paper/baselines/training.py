@@ -34,7 +34,7 @@ def train_baseline(
     settings: BaselineSettings,
     folder: RunFolder,
     *,
-    dataset: ImageDataset | None = None,
+    dataset: Any = None,
     resume: bool = False,
     progress: Progress | None = None,
 ) -> Baseline:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from transop.cli import (
+    DataOption,
     DeviceOption,
     DevicesOption,
     ForceOption,
@@ -38,6 +39,7 @@ def baseline(
     device: DeviceOption = None,
     devices: DevicesOption = None,
     resume: ResumeOption = False,
+    data: DataOption = None,
     force: ForceOption = False,
     show_settings: ShowSettingsOption = False,
     as_json: JsonOption = False,
@@ -59,6 +61,6 @@ def baseline(
     from transop_paper.baselines.training import train_baseline
 
     text = f"baseline {shlex.quote(method)} {shlex.quote(recipe)}"
-    command = TrainingCommand(text, overrides, resume, force, as_json)
+    command = TrainingCommand(text, overrides, resume, data, force, as_json)
     folder = out or Path("runs") / f"{settings.recipe}-{settings.method}"
     train_in_folder(terminal, settings, folder, command, train_baseline)
