@@ -47,7 +47,7 @@ def headlines(run: Run) -> list[Headline]:
 def about(run: Run) -> list[tuple[str, str]]:
     """Say what was trained on what, where and how long."""
     settings, model, environment = run.settings, run.description, run.environment
-    network = model.get("autoencoder") or model.get("network") or {}
+    network = model.get("autoencoder", {})
     packages = environment.get("packages", {})
     rows = [
         ("data", _data(run, network.get("image_size"))),

@@ -242,5 +242,4 @@ class Run:
         )
         for name in ("model", "living_operators", "class_names"):
             self.__dict__.pop(name, None)
-        assert isinstance(model, ManifoldAutoencoder)
         return model

@@ -17,7 +17,7 @@ from transop.cli.train import (
     SeedOption,
     SetOption,
     as_overrides,
-    run_phases,
+    resumable_training,
     show_summary,
 )
 
@@ -44,29 +44,23 @@ def demo(
     """
     from transop.artifacts import RunFolder
     from transop.config import load_settings
-    from transop.errors import UserError
-    from transop.model import ManifoldAutoencoder
     from transop.report import write_report
+    from transop.training import train
 
     terminal: Terminal = ctx.obj
     options = as_overrides({"seed": seed, "device": device}, "runtime.")
     overrides = [*(changes or ()), *options]
     settings = load_settings("demo", overrides)
-    if settings.method != "mae":
-        raise UserError(
-            f"method = '{settings.method}': the demo is about operators; train a baseline with: "
-            f"transop train demo --method {settings.method}"
-        )
     folder = RunFolder(out)
-    stored = stored_settings(folder)
+    stored = stored_settings(folder, type(settings))
     if stored is not None and resume:
         settings = settings_to_resume(stored, settings, overrides, out)
     elif stored is None or stored != settings or force:
         claim_folder(folder, force=force)
         stored = None
     command = " ".join(["demo", *(f"--set {shlex.quote(change)}" for change in changes or ())])
-    model = run_phases(terminal, settings, folder, command, resume=stored is not None)
-    assert isinstance(model, ManifoldAutoencoder)
+    with resumable_training(terminal, folder, command):
+        model = train(settings, folder, resume=stored is not None, progress=terminal.progress)
     figures = _draw(terminal, folder)
     show_summary(terminal, folder, as_json=as_json)
     _say_what_next(terminal, model, figures, out)

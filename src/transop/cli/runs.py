@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -13,6 +13,8 @@ from transop.errors import UserError
 if TYPE_CHECKING:
     from transop.artifacts import RunFolder
     from transop.config import Settings
+
+    _Kind = TypeVar("_Kind", bound=Settings)
 
 DataOption = Annotated[
     Path | None,
@@ -25,11 +27,11 @@ DataOption = Annotated[
 _MAY_CHANGE = ("runtime.device", "runtime.devices", "runtime.checkpoint_seconds")
 
 
-def stored_settings(folder: RunFolder) -> Settings | None:
+def stored_settings(folder: RunFolder, kind: type[_Kind]) -> _Kind | None:
     """Read the settings of the run in a folder, or None if there is no run."""
     from transop.config import load_settings
 
-    return load_settings(folder.config_file) if folder.config_file.exists() else None
+    return load_settings(folder.config_file, (), kind) if folder.config_file.exists() else None
 
 
 def claim_folder(folder: RunFolder, *, force: bool) -> None:
@@ -60,9 +62,7 @@ def claim_folder(folder: RunFolder, *, force: bool) -> None:
         path.rename(_free_name(path))
 
 
-def settings_to_resume(
-    stored: Settings, wanted: Settings, overrides: Sequence[str], path: Path
-) -> Settings:
+def settings_to_resume(stored: _Kind, wanted: _Kind, overrides: Sequence[str], path: Path) -> _Kind:
     """Take up a run's own settings, with overrides that change nothing it has learned from.
 
     Args:

@@ -10,7 +10,7 @@ from jinja2 import Environment, StrictUndefined
 from transop import __version__
 from transop.artifacts import write_atomically
 from transop.describe import about, duration, headlines, phase_results
-from transop.report.pictures import collect_pictures, training_curves
+from transop.report.pictures import collect_pictures, draw_curves
 from transop.run import Run
 
 
@@ -30,12 +30,11 @@ def render_report(path: Path) -> str:
     )
     return environment.from_string(template).render(
         run=run,
-        baseline=run.description.get("method"),
         headlines=headlines(run),
         about=about(run),
         results=phase_results(run),
         total=duration(run.seconds),
-        curves=training_curves(run.folder),
+        curves=draw_curves(run.folder),
         pictures=collect_pictures(run.folder.figures),
         version=__version__,
     )

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from transop.artifacts import RunFolder, describe_environment, write_atomically, write_json
-from transop.config import Settings, load_settings
+from transop.artifacts import RunFolder
+from transop.config import Settings, as_override, load_settings
 from transop.data import ImageDataset, load_dataset
-from transop.errors import ArtifactError, SettingsError
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder, prefer_channels_last
 from transop.operators import TransportOperators
-from transop.progress import Progress, silent
-from transop.run_data import ARRAY, load_and_record, with_source
-from transop.sharing import is_first_process
+from transop.progress import Progress
 from transop.training.autoencoder import obtain_autoencoder
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
@@ -30,15 +24,10 @@ from transop.training.latents import encode_split
 from transop.training.measures import measure_reconstruction
 from transop.training.operators import train_operators
 from transop.training.pairing import make_pairs
-from transop.training.processes import run_on_several
-from transop.training.session import Session, count_processes, make_fabric
-from transop_paper.baselines import BASELINES, Baseline
-from transop_paper.baselines.training import BASELINE_PHASES, first_or_saved_baseline
+from transop.training.phases import Phase, TrainingPlan, train_phases
+from transop.training.session import Session
 
 logger = logging.getLogger(__name__)
-
-# A phase changes the model in place and returns the numbers worth keeping.
-Phase = Callable[[Session, Any, ImageDataset], dict[str, Any]]
 
 
 def fit(
@@ -67,19 +56,12 @@ def fit(
     extra = [f"runtime.seed={seed}"] if seed is not None else []
     extra += [f"runtime.device={device}"] if device is not None else []
     named = isinstance(source, str | Path)
-    extra += [f"data.source={str(source)!r}"] if named else []
+    extra += [as_override("data.source", str(source))] if named else []
     settings = load_settings(recipe, [*overrides, *extra])
-    if settings.method != "mae":
-        raise SettingsError(
-            f"fit trains manifold autoencoders, not method = '{settings.method}'; train a baseline "
-            f"with: transop train {recipe} --method {settings.method}"
-        )
     dataset = None if named else load_dataset(source)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch if out is None else out))
-        model = train(settings, folder, dataset=dataset, resume=resume, progress=progress)
-    assert isinstance(model, ManifoldAutoencoder)
-    return model
+        return train(settings, folder, dataset=dataset, resume=resume, progress=progress)
 
 
 def train(
@@ -89,7 +71,7 @@ def train(
     dataset: Any = None,
     resume: bool = False,
     progress: Progress | None = None,
-) -> ManifoldAutoencoder | Baseline:
+) -> ManifoldAutoencoder:
     """Run the phases a run folder is missing and return the model.
 
     Args:
@@ -101,89 +83,8 @@ def train(
         resume: continue instead of starting.
         progress: announces long work.
     """
-    progress = progress or silent
-    if dataset is not None and not resume:
-        settings = with_source(settings, ARRAY)
-    fabric = make_fabric(settings.runtime)
-    # torchrun starts this function once per device, but only one of them writes.
-    with folder.locked() if is_first_process() else nullcontext():
-        if is_first_process():
-            _prepare(settings, folder, resume)
-        if count_processes(settings.runtime) == 1:
-            return _work(fabric, settings, folder, dataset, progress)
-        work = partial(_work, settings=settings, folder=folder, dataset=dataset, progress=silent)
-        run_on_several(fabric, work)
-        return _saved_model(settings, folder)
-
-
-def _work(
-    fabric: Any,
-    settings: Settings,
-    folder: RunFolder,
-    dataset: Any,
-    progress: Progress,
-) -> ManifoldAutoencoder | Baseline:
-    """Do the whole run on one device, alone or as one of several."""
-    session = Session(settings, folder, fabric, progress)
-    session.recall_findings()
-    with session.catching_interrupts():
-        writes = session.fabric.is_global_zero
-        images = load_and_record(
-            folder, settings, dataset=dataset, writes=writes, progress=progress
-        )
-        return _run_phases(session, images)
-
-
-def _saved_model(settings: Settings, folder: RunFolder) -> ManifoldAutoencoder | Baseline:
-    """Load what the processes of a parallel run have left."""
-    if settings.method in BASELINES:
-        return BASELINES[settings.method].from_pretrained(folder.path)
-    return ManifoldAutoencoder.from_pretrained(folder.path)
-
-
-def _run_phases(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder | Baseline:
-    model: ManifoldAutoencoder | Baseline
-    if session.settings.method in BASELINES:
-        model = first_or_saved_baseline(session, dataset)
-        phases = BASELINE_PHASES[session.settings.method]
-    else:
-        model = _first_or_saved_model(session, dataset)
-        phases = wanted_phases(session.settings, dataset)
-    for name, phase in phases.items():
-        if name in model.phases:
-            logger.info("%s: already done", name)
-            if session.fabric.is_global_zero:
-                session.folder.drop_checkpoints(name)
-            continue
-        start = time.monotonic()
-        numbers = phase(session, model, dataset)
-        model.phases = (*model.phases, name)
-        model.eval()
-        if session.fabric.is_global_zero:
-            _conclude(session, model, name, time.monotonic() - start, numbers)
-    session.ranks.wait()  # under torchrun the other processes load what the first has written
-    for (phase_name, _), finding in session.findings.items():
-        logger.warning("noticed during %s: %s", phase_name, finding)
-    return model
-
-
-def _conclude(
-    session: Session,
-    model: ManifoldAutoencoder | Baseline,
-    phase: str,
-    seconds: float,
-    numbers: dict[str, Any],
-) -> None:
-    """Store what a phase has led to.
-
-    The model comes after what is said about it: only with the model is the phase done, so a power
-    cut in between repeats the end of the phase and loses no number.
-    """
-    facts = {key: value for key, value in numbers.items() if not isinstance(value, list)}
-    session.write(phase, -1, event="finished", seconds=round(seconds, 2), **numbers)
-    session.folder.mark_finished(phase, seconds=round(seconds, 2), **facts)
-    model.save_pretrained(session.folder.path)
-    session.folder.drop_checkpoints(phase)
+    plan = TrainingPlan(ManifoldAutoencoder, _build_model, wanted_phases)
+    return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
 
 
 def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]:
@@ -258,9 +159,7 @@ PHASES: dict[str, Phase] = {
 }
 
 
-def _first_or_saved_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:
-    if (session.folder.path / "model.safetensors").exists():
-        return ManifoldAutoencoder.from_pretrained(session.folder.path, device=session.device)
+def _build_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:
     settings = session.settings
     with session.seeded("weights", "autoencoder"):
         network = build_autoencoder(
@@ -286,34 +185,4 @@ def _first_or_saved_model(session: Session, dataset: ImageDataset) -> ManifoldAu
         class_names=dataset.meta.class_names,
     )
     prefer_channels_last(model)
-    return model.to(session.device)
-
-
-def _prepare(settings: Settings, folder: RunFolder, resume: bool) -> None:
-    """Write what describes the run, or check that it is the run to continue."""
-    if resume and folder.config_file.exists():
-        _check_same_settings(settings, folder)
-        return
-    if folder.config_file.exists() or (folder.path / "model.safetensors").exists():
-        raise ArtifactError(
-            f"'{folder.path}' already holds a run; continue it with --resume or choose another "
-            "--out"
-        )
-    write_atomically(folder.config_file, settings.to_toml().encode())
-    write_json(folder.environment_file, describe_environment(settings.runtime.seed))
-
-
-def _check_same_settings(wanted: Settings, folder: RunFolder) -> None:
-    """Refuse to continue a run with settings that would have led elsewhere."""
-    kept = load_settings(folder.config_file)
-    for section, value in wanted:
-        before = getattr(kept, section)
-        if section == "runtime":
-            value, before = value.seed, before.seed
-        if section == "data":  # where the images are may change; the record tells if they did
-            value = value.model_copy(update={"source": before.source})
-        if section != "recipe" and value != before:
-            raise ArtifactError(
-                f"the run in '{folder.path}' has other settings in '{section}'; resume without "
-                "changing them, or start anew with another --out"
-            )
+    return model
