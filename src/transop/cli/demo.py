@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transop.cli.runs import claim_folder, settings_to_resume, stored_settings
+from transop.cli.runs import check_resumable, claim_folder, settings_to_resume, stored_settings
 from transop.cli.terminal import Terminal
 from transop.cli.train import (
     DeviceOption,
@@ -59,6 +59,8 @@ def demo(
             f"transop train demo --method {settings.method}"
         )
     folder = RunFolder(out)
+    if resume:
+        check_resumable(folder, force=force)
     stored = stored_settings(folder)
     if stored is not None and resume:
         settings = settings_to_resume(stored, settings, overrides, out)

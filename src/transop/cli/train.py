@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transop.cli.runs import claim_folder, settings_to_resume, stored_settings
+from transop.cli.runs import check_resumable, claim_folder, settings_to_resume, stored_settings
 from transop.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -66,12 +66,16 @@ def train(
         terminal.result(settings.to_toml().rstrip())
         return
     folder = RunFolder(out or Path("runs") / settings.recipe)
+    if resume:
+        check_resumable(folder, force=force)
     stored = stored_settings(folder)
     if resume and stored is not None:
         settings = settings_to_resume(stored, settings, overrides, folder.path)
     else:
         if is_first_process():
             claim_folder(folder, force=force)
+            if resume:
+                terminal.notice(f"'{folder.path}' holds no run yet: starting one")
         stored = None
     run_phases(
         terminal, settings, folder, f"train {shlex.quote(recipe)}", resume=stored is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -33,7 +33,7 @@ from transop.training.measures import measure_reconstruction
 from transop.training.operators import train_operators
 from transop.training.pairing import make_pairs
 from transop.training.processes import run_on_several
-from transop.training.session import Session, count_processes, make_fabric
+from transop.training.session import Session, check_devices, count_processes, make_fabric
 from transop_paper.baselines import BASELINES, Baseline
 from transop_paper.baselines.training import BASELINE_PHASES, first_or_saved_baseline
 
@@ -49,6 +49,8 @@ def fit(
     source: Any,
     recipe: str | Path = "demo",
     *,
+    labels: Any = None,
+    settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     overrides: Iterable[str] = (),
     seed: int | None = None,
@@ -61,8 +63,10 @@ def fit(
     Args:
         source: a data set's name, a folder of images, an array, a tensor or an `ImageDataset`.
         recipe: a shipped recipe's name or a TOML file.
+        labels: one class number for each image, if the source brings none.
+        settings: changes to the recipe, such as ``{"autoencoder.epochs": 20}``.
         out: the run folder; without one nothing but the returned model is kept.
-        overrides: settings such as ``"autoencoder.epochs=2"``.
+        overrides: the same as text, such as ``"autoencoder.epochs=2"``.
         seed: replaces ``runtime.seed``.
         device: replaces ``runtime.device``.
         resume: continue the run in ``out``.
@@ -72,16 +76,19 @@ def fit(
     extra += [f"runtime.device={device}"] if device is not None else []
     if isinstance(source, str | Path):
         extra.append(f"data.source={str(source)!r}")
-    settings = load_settings(recipe, [*overrides, *extra])
-    if settings.method != "mae":
+    chosen = load_settings(recipe, [*overrides, *extra], settings)
+    if chosen.method != "mae":
         raise SettingsError(
-            f"fit trains manifold autoencoders, not method = '{settings.method}'; train a baseline "
-            f"with: transop train {recipe} --method {settings.method}"
+            f"fit trains manifold autoencoders, not method = '{chosen.method}'; train a baseline "
+            f"with: transop train {recipe} --method {chosen.method}"
         )
-    dataset = None if isinstance(source, str | Path) else load_dataset(source)
+    if resume and (out is None or not Path(out).exists()):
+        raise ArtifactError(f"resume=True, but there is no run in out = {out!r} to continue")
+    named = isinstance(source, str | Path) and labels is None
+    dataset = None if named else load_dataset(source, labels=labels)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch if out is None else out))
-        model = train(settings, folder, dataset=dataset, resume=resume, progress=progress)
+        model = train(chosen, folder, dataset=dataset, resume=resume, progress=progress)
     assert isinstance(model, ManifoldAutoencoder)
     return model
 
@@ -105,6 +112,7 @@ def train(
         progress: announces long work.
     """
     progress = progress or silent
+    check_devices(settings)
     fabric = make_fabric(settings.runtime)
     # torchrun starts this function once per device, but only one of them writes.
     with folder.locked() if is_first_process() else nullcontext():
