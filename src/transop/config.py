@@ -25,6 +25,9 @@ from pydantic import (
 
 from transop.errors import SettingsError
 
+_LONGEST_RECIPE = 2**20  # bytes
+_LONGEST_SHOWN = 80  # characters of an override in a message
+
 PHASES = ("autoencoder", "operators", "fine_tuning", "classifier", "coefficient_encoder")
 
 
@@ -292,15 +295,28 @@ def recipe_names() -> list[str]:
 
 
 @overload
-def load_settings(recipe: str | Path, overrides: Iterable[str] = ()) -> Settings: ...
+def load_settings(
+    recipe: str | Path,
+    overrides: Iterable[str] = (),
+    *,
+    changes: Mapping[str, Any] | None = None,
+) -> Settings: ...
 
 
 @overload
-def load_settings(recipe: str | Path, overrides: Iterable[str], kind: type[_Kind]) -> _Kind: ...
+def load_settings(
+    recipe: str | Path,
+    overrides: Iterable[str],
+    kind: type[_Kind],
+    changes: Mapping[str, Any] | None = None,
+) -> _Kind: ...
 
 
 def load_settings(
-    recipe: str | Path, overrides: Iterable[str] = (), kind: type[Settings] = Settings
+    recipe: str | Path,
+    overrides: Iterable[str] = (),
+    kind: type[Settings] = Settings,
+    changes: Mapping[str, Any] | None = None,
 ) -> Settings:
     """Read a shipped recipe by name or a TOML file by path, then apply overrides.
 
@@ -308,14 +324,18 @@ def load_settings(
         recipe: ``"demo"``, ``"mnist"``, ... or the path of a ``.toml`` file.
         overrides: items such as ``"autoencoder.epochs=2"``.
         kind: the class of the settings; another package may add sections of its own.
+        changes: the same by key and value, such as ``{"autoencoder.epochs": 2}``.
     """
     text, origin = _recipe_text(recipe)
-    try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{origin} is not valid TOML: {error}") from None
+    tree = _parse_toml(text, origin)
     tree.setdefault("recipe", Path(recipe).stem)
     _drop_retired(tree, kind, origin)
+    if not isinstance(changes, Mapping | None):
+        raise SettingsError(
+            f"settings = {changes!r}; pass a mapping such as {{'autoencoder.epochs': 2}}"
+        )
+    for key, value in (changes or {}).items():
+        _set_key(tree, str(key), value, f"setting {key!r}")
     for override in overrides:
         _apply_override(tree, override)
     try:
@@ -325,6 +345,8 @@ def load_settings(
 
 
 def _recipe_text(recipe: str | Path) -> tuple[str, str]:
+    if not isinstance(recipe, str | Path):
+        raise SettingsError(f"recipe = {recipe!r} is neither a name nor a path")
     path = Path(recipe)
     names = recipe_names()
     if str(recipe) in names:
@@ -332,10 +354,16 @@ def _recipe_text(recipe: str | Path) -> tuple[str, str]:
         return resource.read_text("utf-8"), f"recipe '{recipe}'"
     if path.suffix == ".toml":
         try:
+            if path.exists() and not path.is_file():
+                raise SettingsError(f"recipe file '{path}' is no regular file")
+            if path.exists() and path.stat().st_size > _LONGEST_RECIPE:
+                raise SettingsError(f"recipe file '{path}' is too long for a recipe (over 1 MiB)")
             return path.read_text("utf-8"), str(path)
         except FileNotFoundError:
             raise SettingsError(f"recipe file '{path}' does not exist") from None
-        except (OSError, UnicodeDecodeError) as error:
+        except SettingsError:
+            raise
+        except (OSError, ValueError) as error:  # unreadable, or a null byte in its name
             raise SettingsError(f"recipe file '{path}' cannot be read: {error}") from None
     raise SettingsError(
         f"unknown recipe '{recipe}'{_did_you_mean(str(recipe), names)}; shipped recipes are "
@@ -353,22 +381,55 @@ def _apply_override(tree: dict[str, Any], override: str) -> None:
     key, equals, value = override.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
-        raise SettingsError(f"--set {override!r} is not of the form section.key=value")
-    branch = tree
-    for part in parts[:-1]:
-        branch = branch.setdefault(part, {})
-        if not isinstance(branch, dict):
-            raise SettingsError(f"--set {override!r}: '{part}' is a value, not a section")
-    branch[parts[-1]] = _toml_value(value.strip())
+        raise SettingsError(f"--set {_short(override)} is not of the form section.key=value")
+    _set_key(tree, key.strip(), _toml_value(value.strip()), f"--set {_short(override)}")
+
+
+def _set_key(tree: dict[str, Any], key: str, value: Any, origin: str) -> None:
+    """Set one dotted key in a nested mapping."""
+    *sections, name = key.split(".")
+    for part in sections:
+        tree = tree.setdefault(part, {})
+        if not isinstance(tree, dict):
+            raise SettingsError(f"{origin}: '{part}' is a value, not a section")
+    tree[name] = value
 
 
 def _toml_value(text: str) -> Any:
     """Read a value as TOML, or as a bare string: ``--set data.source=mnist`` needs no quotes."""
     try:
-        parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+        parsed = _parse_toml(f"value = {text}", f"--set value {_short(text)}")
+    except InvalidToml:
         return text
     return parsed["value"] if len(parsed) == 1 else text
+
+
+class InvalidToml(SettingsError):
+    """A text is not TOML at all."""
+
+
+def _parse_toml(text: str, origin: str) -> dict[str, Any]:
+    """Read TOML; what Python itself refuses to read is a mistake in the text too."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidToml(f"{origin} is not valid TOML: {error}") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise SettingsError(f"{origin} holds a value that cannot be read: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"{origin} is nested too deeply to be read") from None
+
+
+def _short_value(value: Any) -> str:
+    try:
+        shown = repr(value)
+    except ValueError:  # an integer too long to be written
+        shown = f"a very long {type(value).__name__}"
+    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}..."
+
+
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}..."
 
 
 def _one_line(error: ValidationError, kind: type[Settings]) -> str:
@@ -390,7 +451,7 @@ def _one_line(error: ValidationError, kind: type[Settings]) -> str:
         hint = _did_you_mean(str(first["input"]), choices)
     more = len(error.errors()) - 1
     others = f" (and {more} more)" if more and first["type"] != "literal_error" else ""
-    return f"'{key}' = {first['input']!r}: {message}{hint}{others}"
+    return f"'{key}' = {_short_value(first['input'])}: {message}{hint}{others}"
 
 
 def _valid_keys(path: list[str], kind: type[Settings]) -> list[str]:

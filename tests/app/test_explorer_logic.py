@@ -78,7 +78,7 @@ def test_a_slider_moves_its_own_operator(run):
     values[1] = 0.7
     coefficients = torch.zeros(run.model.operators.n_operators)
     coefficients[run.living_operators[1]] = 0.7
-    expected = run.model.decode(run.model.transport(torch.tensor(start.latent), coefficients))
+    expected = run.model.decode(run.model.transport(coefficients, torch.tensor(start.latent)))
     np.testing.assert_allclose(move(run, start, values).image, expected.numpy(), atol=1e-5)
 
 

@@ -72,6 +72,7 @@ COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {
 COMMAND_GROUP = "transop.commands"
 
 _USER_MISTAKE, _FAILED, _BUG, _INTERRUPTED = 2, 1, 70, 130
+_IMPOSSIBLE_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EILSEQ)
 _GLOBAL_FLAGS = {"--quiet", "-q", "--verbose", "-v", "--debug"}
 
 
@@ -171,7 +172,7 @@ def _report(error: Exception, *, debug: bool) -> int:
         return _FAILED
     if isinstance(error, OSError):
         terminal.error(_system_line(error))
-        return _FAILED
+        return _USER_MISTAKE if error.errno in _IMPOSSIBLE_NAMES else _FAILED
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         terminal.error(f"out of memory ({error}); a smaller batch_size or image_size needs less")
         return _FAILED
@@ -200,11 +201,16 @@ def _system_line(error: OSError) -> str:
         errno.EDQUOT: "free some space or choose another --out",
         errno.EROFS: "choose a folder you may write to",
         errno.EACCES: "choose a file or folder you have access to",
+        errno.ENAMETOOLONG: "choose a shorter name",
     }
     reason = error.strerror or str(error) or type(error).__name__
-    about = f" '{error.filename}'" if error.filename is not None else ""
+    about = f" '{_shortened(str(error.filename))}'" if error.filename is not None else ""
     remedy = remedies.get(error.errno or 0)
     return f"{reason}{about}" + (f"; {remedy}" if remedy else "")
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= 200 else f"{name[:100]}...{name[-60:]}"
 
 
 def _silence_stdout() -> None:

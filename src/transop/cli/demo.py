@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transop.cli.runs import claim_folder, settings_to_resume, stored_settings
+from transop.cli.runs import check_resumable, claim_folder, settings_to_resume, stored_settings
 from transop.cli.terminal import Terminal
 from transop.cli.train import (
     DeviceOption,
@@ -52,6 +52,8 @@ def demo(
     overrides = [*(changes or ()), *options]
     settings = load_settings("demo", overrides)
     folder = RunFolder(out)
+    if resume:
+        check_resumable(folder, force=force)
     stored = stored_settings(folder, type(settings))
     if stored is not None and resume:
         settings = settings_to_resume(stored, settings, overrides, out)

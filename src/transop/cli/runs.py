@@ -34,6 +34,17 @@ def stored_settings(folder: RunFolder, kind: type[_Kind]) -> _Kind | None:
     return load_settings(folder.config_file, (), kind) if folder.config_file.exists() else None
 
 
+def check_resumable(folder: RunFolder, *, force: bool) -> None:
+    """Refuse to continue what does not exist, or to continue and start anew at once."""
+    if force:
+        raise UserError("--resume continues a run and --force starts it anew; give one of them")
+    if not folder.path.exists():
+        raise UserError(
+            f"--resume: there is no folder '{folder.path}' to continue; "
+            "leave --resume out to start a run there, or name the right --out"
+        )
+
+
 def claim_folder(folder: RunFolder, *, force: bool) -> None:
     """Make sure a new run would overwrite nothing.
 

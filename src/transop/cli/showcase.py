@@ -63,7 +63,7 @@ def _operators(
         speed = (matrices[m] @ point).norm() / point.norm().clamp_min(1e-6)
         coefficients[row, :, m] = shares / float(speed.clamp_min(1e-6))
     points = point.expand(*coefficients.shape[:2], -1)
-    frames = model.decode(model.transport(points, coefficients)).cpu().numpy()
+    frames = model.decode(model.transport(coefficients, points)).cpu().numpy()
     figure = image_grid(
         frames,
         title="One image moved by each operator alone, as far as a share of its latent length",
@@ -102,7 +102,7 @@ def _samples(
     points = model.encode(images)[:, None].expand(-1, 9, -1)
     scales = model.scales_at(points).cpu()
     coefficients = sample_laplace(scales, generator=torch.Generator().manual_seed(0))
-    frames = model.decode(model.transport(points, coefficients)).cpu().numpy()
+    frames = model.decode(model.transport(coefficients, points)).cpu().numpy()
     figure = image_grid(
         np.concatenate([images.numpy()[:, None], frames], axis=1),
         title="Learned augmentations: random moves that keep identity",

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from transop.cli.runs import DataOption, claim_folder, settings_to_resume, stored_settings
+from transop.cli.runs import (
+    DataOption,
+    check_resumable,
+    claim_folder,
+    settings_to_resume,
+    stored_settings,
+)
 from transop.cli.terminal import Terminal
 from transop.errors import UserError
 
@@ -116,12 +122,16 @@ def train_in_folder(
     from transop.sharing import is_first_process
 
     folder = RunFolder(out)
+    if command.resume:
+        check_resumable(folder, force=command.force)
     stored = stored_settings(folder, type(settings))
     if command.resume and stored is not None:
         settings = settings_to_resume(stored, settings, command.overrides, folder.path)
     else:
         if is_first_process():
             claim_folder(folder, force=command.force)
+            if command.resume:
+                terminal.notice(f"'{folder.path}' holds no run yet: starting one")
         stored = None
     if command.data is not None and stored is None:
         raise UserError("--data goes with --resume; name a new run's images with --set data.source")

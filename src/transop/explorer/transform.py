@@ -71,7 +71,7 @@ def move(run: ExploredRun, start: Start, values: Sequence[float]) -> Moved:
     """
     coefficients = torch.zeros(run.model.operators.n_operators)
     coefficients[run.living_operators] = torch.tensor([float(value) for value in values])
-    there = run.model.transport(torch.from_numpy(start.latent), coefficients)
+    there = run.model.transport(coefficients, torch.from_numpy(start.latent))
     is_lost = not bool(torch.isfinite(there).all())
     there = torch.from_numpy(start.latent) if is_lost else there
     picture = run.model.decode(there)
@@ -115,7 +115,7 @@ def surprise(run: ExploredRun, start: Start, seed: int) -> Surprises:
 def _sampled(
     run: ExploredRun, latent: Tensor, coefficients: Tensor
 ) -> tuple[np.ndarray, list[str] | None]:
-    there = run.model.transport(latent.expand(len(coefficients), -1), coefficients)
+    there = run.model.transport(coefficients, latent.expand(len(coefficients), -1))
     shares = probabilities(run, there)
     names = None if shares is None else [class_name(run, int(k)) for k in shares.argmax(1)]
     return run.model.decode(there).cpu().numpy(), names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from transop.artifacts import RunFolder
 from transop.config import Settings, as_override, load_settings
 from transop.data import ImageDataset, load_dataset
+from transop.errors import ArtifactError
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder, prefer_channels_last
 from transop.operators import TransportOperators
@@ -34,6 +35,8 @@ def fit(
     source: Any,
     recipe: str | Path = "demo",
     *,
+    labels: Any = None,
+    settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     overrides: Iterable[str] = (),
     seed: int | None = None,
@@ -46,8 +49,10 @@ def fit(
     Args:
         source: a data set's name, a folder of images, an array, a tensor or an `ImageDataset`.
         recipe: a shipped recipe's name or a TOML file.
+        labels: one class number for each image, if the source brings none.
+        settings: changes to the recipe, such as ``{"autoencoder.epochs": 20}``.
         out: the run folder; without one nothing but the returned model is kept.
-        overrides: settings such as ``"autoencoder.epochs=2"``.
+        overrides: the same as text, such as ``"autoencoder.epochs=2"``.
         seed: replaces ``runtime.seed``.
         device: replaces ``runtime.device``.
         resume: continue the run in ``out``.
@@ -55,13 +60,15 @@ def fit(
     """
     extra = [f"runtime.seed={seed}"] if seed is not None else []
     extra += [f"runtime.device={device}"] if device is not None else []
-    named = isinstance(source, str | Path)
+    named = isinstance(source, str | Path) and labels is None
     extra += [as_override("data.source", str(source))] if named else []
-    settings = load_settings(recipe, [*overrides, *extra])
-    dataset = None if named else load_dataset(source)
+    chosen = load_settings(recipe, [*overrides, *extra], changes=settings)
+    if resume and (out is None or not Path(out).exists()):
+        raise ArtifactError(f"resume=True, but there is no run in out = {out!r} to continue")
+    dataset = None if named else load_dataset(source, labels=labels)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch if out is None else out))
-        return train(settings, folder, dataset=dataset, resume=resume, progress=progress)
+        return train(chosen, folder, dataset=dataset, resume=resume, progress=progress)
 
 
 def train(

@@ -21,7 +21,7 @@ from transop.progress import Progress, silent
 from transop.run_data import ARRAY, load_and_record, with_source
 from transop.sharing import is_first_process
 from transop.training.processes import run_on_several
-from transop.training.session import Session, count_processes, make_fabric
+from transop.training.session import Session, check_devices, count_processes, make_fabric
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +89,7 @@ def train_phases(
     progress = progress or silent
     if dataset is not None and not resume:
         settings = with_source(settings, ARRAY)
+    check_devices(settings)
     fabric = make_fabric(settings.runtime)
     # torchrun starts this function once per device, but only one of them writes.
     with folder.locked() if is_first_process() else nullcontext():
