@@ -27,6 +27,7 @@ PUBLIC_MODULES = {
     "pretrained",
     "progress",
     "run",
+    "run_data",
     "training",
 }
 
