@@ -127,9 +127,7 @@ def test_more_latent_dimensions_than_data_are_refused(n_images, dimension, remed
 
 
 def test_zero_operators_are_refused_with_the_alternative():
-    with pytest.raises(
-        SettingsError, match=r"n_operators = 0 .*operators.epochs = 0"
-    ):
+    with pytest.raises(SettingsError, match=r"n_operators = 0 .*operators.epochs = 0"):
         load_settings("demo", ["operators.n_operators=0"])
 
 
