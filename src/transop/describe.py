@@ -79,7 +79,7 @@ def phase_results(run: Run) -> dict[str, list[tuple[str, str]]]:
     """List what each phase measured, in words; the time it took comes first."""
     return {
         phase: [
-            (in_words(key), duration(value) if key == "seconds" else brief(value))
+            (in_words(key), _result(key, value))
             for key, value in facts.items()
             if isinstance(value, int | float | str)
         ]
@@ -113,6 +113,11 @@ def duration(seconds: float) -> str:
 def brief(value: Any) -> str:
     """Write a number with as many digits as matter."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _result(key: str, value: float | str) -> str:
+    in_seconds = key == "seconds" and not isinstance(value, str)
+    return duration(float(value)) if in_seconds else brief(value)
 
 
 def _data(run: Run, size: int | None) -> str:

@@ -18,7 +18,7 @@ from transop.data import ImageDataset
 from transop.errors import ArtifactError, UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
-from transop.training import DataRecord, open_run_data, train
+from transop.run_data import DataRecord, open_run_data
 
 _CHUNK = 1000  # images encoded at a time
 _PREFERRED = ("test", "validation", "train")  # whose images count as held out, the best first
@@ -233,6 +233,10 @@ class Run:
 
     def resume(self, *, progress: Progress | None = None) -> ManifoldAutoencoder:
         """Train the phases that are missing, on the data the run began with."""
+        from transop.training import (
+            train,  # looking at a run needs nothing that only training needs
+        )
+
         model = train(
             self.settings, self.folder, dataset=self._data, resume=True, progress=progress
         )

@@ -61,7 +61,7 @@ def test_a_run_without_its_images_opens_and_says_why(bare):
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path):
-    with pytest.raises(UserError, match="is not a folder"):
+    with pytest.raises(UserError, match="is not a run folder"):
         ExploredRun.open(tmp_path / "nowhere")
 
 

@@ -17,7 +17,8 @@ from transop.config import load_settings
 from transop.data import DatasetMeta, ImageDataset, load_dataset
 from transop.data.picture import UnreadablePicture, read_picture
 from transop.errors import DataError, SettingsError, UserError
-from transop.training import load_run_data, train
+from transop.run_data import load_run_data
+from transop.training import train
 from transop.training.fit import wanted_phases
 
 DIGITS = np.random.default_rng(0).integers(0, 256, (40, 16, 16), np.uint8)

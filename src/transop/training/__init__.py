@@ -15,11 +15,9 @@ from transop.training.measures import measure_reconstruction
 from transop.training.pair_order import PairOrder
 from transop.training.pairing import make_pairs, pairs_by_settings
 from transop.training.phases import Phase, TrainingPlan, train_phases
-from transop.training.run_data import DataRecord, load_run_data, open_run_data
 from transop.training.session import Session
 
 __all__ = [
-    "DataRecord",
     "DictionaryLearner",
     "Loop",
     "PairOrder",
@@ -31,11 +29,9 @@ __all__ = [
     "find_latent_scale",
     "fit",
     "load_images",
-    "load_run_data",
     "make_pairs",
     "measure_reconstruction",
     "obtain_autoencoder",
-    "open_run_data",
     "pairs_by_settings",
     "steps_in",
     "train",

@@ -25,7 +25,6 @@ from transop.training.measures import measure_reconstruction
 from transop.training.operators import train_operators
 from transop.training.pairing import make_pairs
 from transop.training.phases import Phase, TrainingPlan, train_phases
-from transop.training.run_data import ARRAY
 from transop.training.session import Session
 
 logger = logging.getLogger(__name__)
@@ -57,7 +56,7 @@ def fit(
     extra = [f"runtime.seed={seed}"] if seed is not None else []
     extra += [f"runtime.device={device}"] if device is not None else []
     named = isinstance(source, str | Path)
-    extra.append(as_override("data.source", str(source) if named else ARRAY))
+    extra += [as_override("data.source", str(source))] if named else []
     settings = load_settings(recipe, [*overrides, *extra])
     dataset = None if named else load_dataset(source)
     with TemporaryDirectory() as scratch:

@@ -18,9 +18,9 @@ from transop.config import Settings, load_settings
 from transop.data import ImageDataset
 from transop.errors import ArtifactError
 from transop.progress import Progress, silent
+from transop.run_data import ARRAY, load_and_record, with_source
 from transop.sharing import is_first_process
 from transop.training.processes import run_on_several
-from transop.training.run_data import load_and_record
 from transop.training.session import Session, count_processes, make_fabric
 
 logger = logging.getLogger(__name__)
@@ -87,6 +87,8 @@ def train_phases(
         progress: announces long work.
     """
     progress = progress or silent
+    if dataset is not None and not resume:
+        settings = with_source(settings, ARRAY)
     fabric = make_fabric(settings.runtime)
     # torchrun starts this function once per device, but only one of them writes.
     with folder.locked() if is_first_process() else nullcontext():
@@ -196,6 +198,8 @@ def _check_same_settings(wanted: Settings, folder: RunFolder) -> None:
         before = getattr(kept, section)
         if section == "runtime":
             value, before = value.seed, before.seed
+        if section == "data":  # where the images are may change; the record tells if they did
+            value = value.model_copy(update={"source": before.source})
         if section != "recipe" and value != before:
             raise ArtifactError(
                 f"the run in '{folder.path}' has other settings in '{section}'; resume without "

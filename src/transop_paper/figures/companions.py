@@ -15,7 +15,8 @@ from transop.data import ImageDataset
 from transop.errors import ArtifactError, UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
-from transop.training import Session, load_run_data, train, train_classifier
+from transop.run_data import load_run_data
+from transop.training import Session, train, train_classifier
 from transop_paper.baselines import BASELINES
 from transop_paper.baselines.settings import BaselineSettings, baseline_settings
 from transop_paper.baselines.training import train_baseline

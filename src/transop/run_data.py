@@ -97,6 +97,11 @@ class DataRecord:
         return f"'{self.source}', {self.n_images:,} images of {_size(self.image_shape)}, {labels}"
 
 
+def with_source(settings: Settings, source: str) -> Settings:
+    """Give the same settings with another source of images."""
+    return settings.model_copy(update={"data": settings.data.model_copy(update={"source": source})})
+
+
 def load_run_data(
     settings: Settings,
     *,
@@ -137,6 +142,8 @@ def load_run_data(
     if wanted.limit is not None and wanted.limit < len(images.splits["train"]):
         fewer = {**images.splits, "train": np.sort(images.splits["train"])[: wanted.limit]}
         images = replace(images, splits=fewer)
+    require_trainable(images)
+    _require_enough_data(settings.autoencoder.latent_dimension, images)
     return images
 
 
@@ -159,8 +166,7 @@ def open_run_data(
     """
     record = DataRecord.read(folder)
     if record is not None:
-        data = settings.data.model_copy(update={"source": record.source})
-        settings = settings.model_copy(update={"data": data})
+        settings = with_source(settings, record.source)
     images = load_run_data(settings, dataset=dataset, offline=offline, progress=progress)
     if record is None:
         logger.warning(
@@ -194,8 +200,6 @@ def load_and_record(
         images = open_run_data(folder, settings, dataset=dataset, progress=progress)
     else:
         images = load_run_data(settings, dataset=dataset, progress=progress)
-        require_trainable(images)
-        _require_enough_data(settings.autoencoder.latent_dimension, images)
         if writes:
             DataRecord.of(images, settings.data.source).write(folder)
     return images
