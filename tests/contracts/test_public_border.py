@@ -27,17 +27,13 @@ PUBLIC_MODULES = {
     "pretrained",
     "progress",
     "run",
+    "run_data",
     "training",
 }
 
 # Files that do not keep the border yet; each must leave this list when it does.
 PENDING = {
     "bench/peak.py",
-    "scarce/_convolution_lanes.py",
-    "scarce/_dense_lanes.py",
-    "scarce/_lenet_lanes.py",
-    "scarce/judges.py",
-    "scarce/lenet.py",
 }
 
 

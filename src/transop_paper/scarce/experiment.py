@@ -22,7 +22,7 @@ from transop.data import ImageDataset, load_dataset
 from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
-from transop.training import load_run_data
+from transop.run_data import load_run_data
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.few_label_identity import learn_identity
 from transop_paper.scarce.protocol import Protocol, draw_labelled, score, train_network
