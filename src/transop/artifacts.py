@@ -230,7 +230,7 @@ def _is_until(record: Mapping[str, Any], step: int) -> bool:
 
 def describe_environment(seed: int) -> dict[str, Any]:
     """Collect what someone needs to repeat a run: versions, commit, seed and hardware."""
-    packages = ("transop", "torch", "numpy", "numba", "lightning-fabric", "scipy", "scikit-learn")
+    packages = ("transop", "torch", "numpy", "numba", "scipy")
     return {
         "python": sys.version.split()[0],
         "packages": {name: _version(name) for name in packages},

@@ -215,7 +215,7 @@ class RuntimeSettings(Section):
     seed: int = Field(0, ge=0, lt=2**63)
     device: str = "auto"
     devices: int = Field(1, ge=1)
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    precision: Literal["32-true", "bf16-mixed"] = "32-true"
     checkpoint_seconds: float = Field(60.0, ge=0, description="least time between checkpoints")
 
 

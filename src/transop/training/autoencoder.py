@@ -20,7 +20,7 @@ from transop.training.session import Session
 
 PHASE = "autoencoder"
 
-# Takes the network (as Fabric wrapped it), a batch of images and a generator.
+# Takes the network (as the session has set it up), a batch of images and a generator.
 AutoencoderLoss = Callable[
     [Callable[[Tensor], Tensor], Float[Tensor, "b c h w"], torch.Generator], Float[Tensor, ""]
 ]
@@ -74,7 +74,7 @@ def train_autoencoder(
     prefer_channels_last(network)
     network.train()
     optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate)
-    wrapped, wrapped_optimiser = session.set_up(network, optimiser)
+    wrapped = session.set_up(network)
     order = BatchOrder(session, PHASE, rows, batch_size)
     noise = session.generator(PHASE, "noise")
     loop = Loop(
@@ -98,7 +98,7 @@ def train_autoencoder(
             continue
         peak = settings.learning_rate
         rate = schedule_rate(optimiser, settings.schedule, peak, step, n_steps)
-        loop.descend(wrapped_optimiser, value, rate)
+        loop.descend(optimiser, value, rate)
         loop.record(loss=value.item())
     network.eval()
 

@@ -87,7 +87,7 @@ def _train(
     optimiser = torch.optim.Adam(
         classifier.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
     )
-    wrapped, wrapped_optimiser = session.set_up(classifier, optimiser)
+    wrapped = session.set_up(classifier)
     inputs_of = _inputs(session, model, dataset)
     positions = BatchOrder(session, PHASE, np.arange(len(rows)), batch_size)
     labels = torch.from_numpy(dataset.labels[rows])
@@ -111,7 +111,7 @@ def _train(
             continue
         peak = settings.learning_rate
         rate = schedule_rate(optimiser, settings.schedule, peak, step, n_steps)
-        loop.descend(wrapped_optimiser, value, rate)
+        loop.descend(optimiser, value, rate)
         correct = (logits.argmax(1) == truth).float().mean().item()
         loop.record(loss=value.item(), accuracy=correct)
 

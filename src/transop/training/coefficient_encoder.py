@@ -135,7 +135,7 @@ def _train(
     noise = session.generator(PHASE, "coefficients")
     order = BatchOrder(session, PHASE, np.arange(len(latents)), batch_size)
     operators, living = model.operators.operators.detach(), model.operators.living()
-    wrapped, wrapped_optimiser = session.set_up(encoder, optimiser)
+    wrapped = session.set_up(encoder)
     share = slice(session.ranks.rank, None, session.ranks.n_ranks)
     loop = Loop(
         session,
@@ -163,7 +163,7 @@ def _train(
         value = change + settings.kl_weight * prior
         if not loop.check(value):
             continue
-        loop.descend(wrapped_optimiser, value, settings.learning_rate)
+        loop.descend(optimiser, value, settings.learning_rate)
         loop.record(
             loss=value.item(),
             change=change.item(),

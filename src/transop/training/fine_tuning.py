@@ -175,8 +175,8 @@ class _Tuner:
         self._edge_weight = session.settings.autoencoder.edge_weight
         self.learner = DictionaryLearner(session, model.operators, PHASE, settings)
         self.optimiser = torch.optim.Adam(model.autoencoder.parameters())
-        self._through, self._wrapped_optimiser = session.set_up(
-            _Through(model.autoencoder, decode_moved=settings.arrival_weight > 0), self.optimiser
+        self._through = session.set_up(
+            _Through(model.autoencoder, decode_moved=settings.arrival_weight > 0)
         )
         self.watched: Tensor = torch.zeros(1, model.latent_dimension)
 
@@ -223,7 +223,7 @@ class _Tuner:
             value = value + self._settings.beyond_weight * miss
         if not loop.check(value):
             return
-        loop.descend(self._wrapped_optimiser, value, rate)
+        loop.descend(self.optimiser, value, rate)
         loop.record(mse=(decoded.detach() - images).square().mean().item())
 
     def _scaled(self, raw: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:

@@ -11,13 +11,13 @@ from transop.errors import ArtifactError, SettingsError
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import TransportOperators
+from transop.training import Session
 from transop.training.autoencoder import train_autoencoder
 from transop.training.beyond import Beyond
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.fine_tuning import Anchor, fine_tune
 from transop.training.latents import encode_split, find_latent_scale
-from transop.training.session import Session, make_fabric
 
 FINE = [
     "fine_tuning.batch_size=16",
@@ -69,7 +69,7 @@ def pretrained(tmp_path_factory, bars):
     """A model whose autoencoder has seen the bars."""
     settings = load_settings("demo", ["autoencoder.epochs=15", "autoencoder.batch_size=16"])
     folder = RunFolder(tmp_path_factory.mktemp("pretraining"))
-    session = Session(settings, folder, make_fabric(settings.runtime))
+    session = Session.open(settings, folder)
     trained = fresh_model()
     train_autoencoder(session, trained.autoencoder, bars)
     trained.latent_scale = find_latent_scale(encode_split(trained.autoencoder, bars))
