@@ -6,18 +6,24 @@ from html import escape
 
 import gradio as gr
 
-from transop.explorer.fragments import curves, notice, table
+from transop.explorer.html import curves, notice, table, without_folders
 from transop.explorer.opened import OpenRun
 from transop.explorer.run_facts import RunFacts, read_facts
-from transop.explorer.views.events import QUICK
+from transop.explorer.uploads import Uploads
+from transop.explorer.views.events import QUICK, sentences
 
 
-def lay_out(run: OpenRun) -> None:
+def lay_out(run: OpenRun, _: Uploads) -> None:
     """Lay the view out inside the current tab."""
     with gr.Row():
         again = gr.Button("Read the folder again", size="sm", scale=0, elem_id="run-again")
     story = gr.HTML(_story(read_facts(run)), elem_id="run-facts")
-    again.click(lambda: _story(read_facts(run)), None, story, **QUICK)
+
+    def read_again() -> str:
+        with sentences():
+            return _story(read_facts(run))
+
+    again.click(read_again, None, story, **QUICK)
 
 
 def _story(facts: RunFacts) -> str:
@@ -58,12 +64,12 @@ def _setting(facts: RunFacts) -> str:
     """Show settings and environment, folded away."""
     parts = []
     if facts.settings:
-        text = f'<pre class="tp-wide">{escape(facts.settings)}</pre>'
+        text = f'<pre class="tp-wide">{escape(without_folders(facts.settings))}</pre>'
         parts.append(f"<details><summary>Settings</summary>{text}</details>")
     else:
         parts.append(notice("The folder holds no config.toml with settings.", tone="missing"))
     if facts.environment:
-        text = table(facts.environment)
+        text = table([(name, without_folders(value)) for name, value in facts.environment])
         parts.append(f"<details open><summary>Environment</summary>{text}</details>")
     return "".join(parts)
 
