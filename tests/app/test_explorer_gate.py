@@ -96,9 +96,18 @@ def upload(address, content, **headers):
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:{port}", "localhost.evil.example", "10.1.2.3", "", None]
-    + ["127.0.0.1@evil.example", "localhost:{port}/x", "127.0.0.1.nip.io:{port}"]
-    + [["localhost:{port}", "evil.example"]],
+    [
+        "evil.example",
+        "evil.example:{port}",
+        "localhost.evil.example",
+        "10.1.2.3",
+        "",
+        None,
+        "127.0.0.1@evil.example",
+        "localhost:{port}/x",
+        "127.0.0.1.nip.io:{port}",
+        ["localhost:{port}", "evil.example"],
+    ],
 )
 @pytest.mark.parametrize("path", ["/", "/config", PREDICT])
 def test_a_foreign_host_is_refused(address, host, path):
@@ -119,9 +128,7 @@ def test_this_machine_is_known_by_its_usual_names_through_a_tunnel_too(address, 
 
 
 def test_a_name_that_was_allowed_is_answered_and_speaks_the_proxys_https(address):
-    status, _, body = ask(
-        address, headers={"Host": "lab.example", "X-Forwarded-Proto": "https"}
-    )
+    status, _, body = ask(address, headers={"Host": "lab.example", "X-Forwarded-Proto": "https"})
     assert status == 200
     assert b"https://lab.example" in body
     assert b"http://lab.example" not in body
@@ -144,13 +151,30 @@ def test_forwarded_hosts_are_not_repeated(address):
 
 @pytest.mark.parametrize(
     "origin",
-    ["http://evil.example", "http://localhost:3000", "http://127.0.0.1", "null", "", "file://"]
-    + ["http://{host}.evil.example", "http://evil.example/?http://{host}", "ftp://{host}"],
+    [
+        "http://evil.example",
+        "http://localhost:3000",
+        "http://127.0.0.1",
+        "null",
+        "",
+        "file://",
+        "http://{host}.evil.example",
+        "http://evil.example/?http://{host}",
+        "ftp://{host}",
+    ],
 )
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", "/"), ("GET", "/config"), ("POST", PREDICT), ("POST", JOIN), ("POST", "/uploads")]
-    + [("OPTIONS", PREDICT), ("OPTIONS", "/uploads"), ("GET", "/gradio_api/queue/data")],
+    [
+        ("GET", "/"),
+        ("GET", "/config"),
+        ("POST", PREDICT),
+        ("POST", JOIN),
+        ("POST", "/uploads"),
+        ("OPTIONS", PREDICT),
+        ("OPTIONS", "/uploads"),
+        ("GET", "/gradio_api/queue/data"),
+    ],
 )
 def test_a_foreign_origin_is_refused(address, origin, method, path):
     headers = {
@@ -384,8 +408,19 @@ def test_values_of_a_wrong_type_cost_a_sentence_and_a_line(address, config, capl
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"a": NaN}', b'{"a": "\\ud800"}']
-    + [b'{"fn_index": ' + b"9" * 6000 + b"}", raw(fn_index=0), raw(fn_index=0, data=3)],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100000,
+        b'{"a": NaN}',
+        b'{"a": "\\ud800"}',
+        b'{"fn_index": ' + b"9" * 6000 + b"}",
+        raw(fn_index=0),
+        raw(fn_index=0, data=3),
+    ],
 )
 @pytest.mark.parametrize("path", [PREDICT, JOIN])
 def test_what_is_no_call_is_refused(address, body, path, capfd):

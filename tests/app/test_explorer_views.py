@@ -10,7 +10,7 @@ from PIL import Image
 
 from transop.errors import UserError
 from transop.explorer import open_run
-from transop.explorer.augmenting import augment_images
+from transop.explorer.augment import augment_images
 from transop.explorer.latent_map import draw_map, ranges_at
 from transop.explorer.path import notable_classes, walk
 from transop.explorer.run_facts import read_facts

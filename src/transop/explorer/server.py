@@ -97,7 +97,7 @@ def _build(run: OpenRun, names: set[str]) -> uvicorn.Server:
     uploads = Uploads()
     page = build_page(run, uploads)
     _limit(page)
-    page.queue(max_size=_LONGEST_QUEUE)
+    page.queue(max_size=_LONGEST_QUEUE, api_open=False)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     app.add_middleware(CORSMiddleware, allow_origins=[])  # makes Gradio add no CORS headers
     gr.mount_gradio_app(
