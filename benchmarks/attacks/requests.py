@@ -39,13 +39,13 @@ class Requests:
     """Ask a served run for everything, politely and otherwise."""
 
     def __init__(self, folder: Path) -> None:
-        from transop.explorer import open_run
+        from transop.explorer import ExploredRun
         from transop.explorer.server import serving
 
         logging.disable(logging.CRITICAL)
         data = folder / "data.npz"
         np.savez(data, images=np.random.default_rng(0).integers(0, 256, (40, 16, 16), np.uint8))
-        run = open_run(small_run(folder / "run", data))
+        run = ExploredRun.open(small_run(folder / "run", data))
         self.folder = folder
         self.serving = serving(run)
         self.address = urlsplit(self.serving.__enter__())

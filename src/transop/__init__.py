@@ -21,6 +21,7 @@ _PUBLIC_NAMES: dict[str, str] = {
     "ManifoldAutoencoder": "transop.model",
     "TransportAugment": "transop.augment",
     "fit": "transop.training",
+    "Run": "transop.run",
 }
 
 __all__ = ["__version__", *_PUBLIC_NAMES]

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from transop.explorer import open_run
+from transop.explorer import ExploredRun
 from transop.explorer.server import serving
 from transop.explorer.uploads import LARGEST_FILE, Uploads
 
@@ -26,7 +26,7 @@ PREDICT, JOIN = "/gradio_api/run/predict", "/gradio_api/queue/join"
 
 @pytest.fixture(scope="module")
 def address(full_run):
-    with serving(open_run(full_run), allow_hosts=["lab.example"]) as served:
+    with serving(ExploredRun.open(full_run), allow_hosts=["lab.example"]) as served:
         yield urlsplit(served)
 
 
@@ -353,7 +353,7 @@ def test_uploads_nobody_reads_expire(full_run, monkeypatch):
         return made[0]
 
     monkeypatch.setattr("transop.explorer.server.Uploads", hasty)
-    with serving(open_run(full_run)) as served:
+    with serving(ExploredRun.open(full_run)) as served:
         address = urlsplit(served)
         assert upload(address, b"x" * 900)[0] == 200
         status, told = upload(address, b"x" * 900)
@@ -368,7 +368,7 @@ def test_uploads_nobody_reads_expire(full_run, monkeypatch):
 def test_an_upload_that_breaks_off_frees_its_room(full_run, monkeypatch):
     uploads = Uploads(total=1000)
     monkeypatch.setattr("transop.explorer.server.Uploads", lambda: uploads)
-    with serving(open_run(full_run)) as served:
+    with serving(ExploredRun.open(full_run)) as served:
         address = urlsplit(served)
         head = f"POST /uploads HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Length: 900\r\n\r\n"
         with socket.create_connection((address.hostname, address.port)) as broken:

@@ -10,7 +10,7 @@ import gradio
 import httpx
 import pytest
 
-from transop.explorer import open_run
+from transop.explorer import ExploredRun
 from transop.explorer.path import warm_up
 from transop.explorer.server import serving
 
@@ -39,7 +39,7 @@ def held_bytes():
 
 def test_no_more_than_so_many_sessions_are_remembered(visitor_class, full_run, monkeypatch):
     monkeypatch.setattr("transop.explorer.server._MOST_SESSIONS", 3)
-    run = open_run(full_run)
+    run = ExploredRun.open(full_run)
     warm_up(run)
     with serving(run) as address:
         asyncio.run(visits(visitor_class, address, range(4)))  # what is loaded on first use
@@ -60,7 +60,7 @@ def count_sliders():
 
 
 def test_a_visitor_who_stays_adds_no_part_to_the_page(visitor_class, full_run):
-    run = open_run(full_run)
+    run = ExploredRun.open(full_run)
     with serving(run) as address:
         asyncio.run(visits(visitor_class, address, [0]))
         before = count_sliders()

@@ -216,7 +216,7 @@ class TransportAugment(nn.Module):
         network, scale = self.model.autoencoder, self.model.latent_scale
         operators = self.model.operators.operators
 
-        def move(latents: Tensor, coefficients: Tensor) -> Tensor:
+        def move(coefficients: Tensor, latents: Tensor) -> Tensor:
             return transport(
                 operators, coefficients, latents, n_terms=_STATIC_TERMS, n_steps=_STATIC_STEPS
             )

@@ -9,12 +9,14 @@ from typing import Annotated
 
 import typer
 
+from transop.cli.runs import DataOption
 from transop.cli.terminal import Terminal
 
 
 def explore(
     ctx: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    data: DataOption = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 lets the network in.")
     ] = "127.0.0.1",
@@ -33,10 +35,10 @@ def explore(
     """Open an interactive page about a run; it needs no internet and shares nothing."""
     terminal: Terminal = ctx.obj
 
-    from transop.explorer import open_run
+    from transop.explorer import ExploredRun
     from transop.explorer.server import is_loopback, serving
 
-    opened = open_run(run)
+    opened = ExploredRun.open(run, data=data)
     if not is_loopback(host):
         terminal.stderr.print(
             f"warning: --host {host}: everybody who can reach this machine can use the page, "

@@ -5,6 +5,6 @@ lays them out. Only ``views``, ``page`` and ``server`` import Gradio. ``gate`` d
 requests reach it.
 """
 
-from transop.explorer.opened import OpenRun, open_run
+from transop.explorer.opened import ExploredRun
 
-__all__ = ["OpenRun", "open_run"]
+__all__ = ["ExploredRun"]

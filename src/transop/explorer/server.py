@@ -13,7 +13,7 @@ from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any
 
 from transop.errors import UserError
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 from transop.explorer.path import warm_up
 from transop.explorer.uploads import Uploads
 
@@ -34,7 +34,7 @@ _PATIENCE = 5  # seconds that answers under way are given when the server stops
 
 @contextmanager
 def serving(
-    run: OpenRun,
+    run: ExploredRun,
     *,
     host: str = LOOPBACK,
     port: int | None = None,
@@ -77,7 +77,7 @@ def serving(
             thread.join(2 * _PATIENCE)
 
 
-def _build(run: OpenRun, names: set[str]) -> uvicorn.Server:
+def _build(run: ExploredRun, names: set[str]) -> uvicorn.Server:
     """Lay out the page and put the gate in front of it."""
     try:
         import gradio as gr

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from transop.artifacts import RunFolder
-from transop.config import RuntimeSettings, Settings
+from transop.config import PHASES, RuntimeSettings, Settings
 from transop.errors import SettingsError
 from transop.progress import Progress, silent
 from transop.sharing import Ranks, is_launched
@@ -28,6 +28,8 @@ from transop.training.events import EventFile
 from transop.training.shared_norm import share_batch_norm
 
 logger = logging.getLogger(__name__)
+
+_FEWEST_PROCESSES = 2  # may be asked for on any machine, to try several out
 
 
 @dataclass
@@ -50,6 +52,11 @@ class Session:
     stop_requested: bool = False
     inside_loop: bool = False
     _events: dict[str, EventFile] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, settings: Settings, folder: RunFolder, progress: Progress = silent) -> Session:
+        """Begin a session on the device that the settings ask for."""
+        return cls(settings, folder, make_fabric(settings.runtime), progress)
 
     @property
     def device(self) -> torch.device:
@@ -186,13 +193,7 @@ def make_fabric(runtime: RuntimeSettings) -> Any:
 
     Several devices are one process each: started by us, or by torchrun if it started us.
     """
-    accelerator, _, index = runtime.device.partition(":")
-    if accelerator not in ("auto", "cpu", "cuda", "mps"):
-        raise SettingsError(
-            f"runtime.device = '{runtime.device}' is unknown; use auto, cpu, cuda, cuda:N or mps"
-        )
-    if accelerator == "auto":
-        accelerator = _best_accelerator()
+    accelerator, index = _accelerator(runtime), runtime.device.partition(":")[2]
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available.get(accelerator, True):
         raise SettingsError(
@@ -213,6 +214,36 @@ def make_fabric(runtime: RuntimeSettings) -> Any:
     )
 
 
+def check_devices(settings: Settings) -> None:
+    """Refuse more processes than the machine has processors, or than a batch has items.
+
+    Called before any process is started.
+    """
+    runtime = settings.runtime
+    n_here, n_nodes = _processes(runtime)
+    if not is_launched() and _accelerator(runtime) == "cpu":
+        most = max(_FEWEST_PROCESSES, count_processors())
+        if n_here > most:
+            raise SettingsError(
+                f"runtime.devices = {n_here}, but this machine has {count_processors()} "
+                f"processors; use at most {most} devices"
+            )
+    sections = {name: getattr(settings, name) for name in PHASES}
+    for name, section in sections.items():
+        if section.epochs > 0 and section.batch_size < n_here * n_nodes:
+            raise SettingsError(
+                f"runtime.devices = {n_here * n_nodes}, but {name}.batch_size = "
+                f"{section.batch_size}: every device needs one item of a batch; use at most "
+                f"{section.batch_size} devices or a larger {name}.batch_size"
+            )
+
+
+def count_processors() -> int:
+    """Say how many processors this process may use."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    return allowed or os.cpu_count() or 1
+
+
 def count_processes(runtime: RuntimeSettings) -> int:
     """Say how many processes the run will have, on all machines together."""
     n_here, n_nodes = _processes(runtime)
@@ -230,6 +261,16 @@ def _processes(runtime: RuntimeSettings) -> tuple[int, int]:
             "leave --devices out"
         )
     return n_here, n_all // n_here
+
+
+def _accelerator(runtime: RuntimeSettings) -> str:
+    """Name the kind of device that is asked for, or the best one there is."""
+    kind = runtime.device.partition(":")[0]
+    if kind not in ("auto", "cpu", "cuda", "mps"):
+        raise SettingsError(
+            f"runtime.device = '{runtime.device}' is unknown; use auto, cpu, cuda, cuda:N or mps"
+        )
+    return _best_accelerator() if kind == "auto" else kind
 
 
 def _best_accelerator() -> str:

@@ -27,7 +27,7 @@ def compute(material: Material) -> Numbers:
     for name, scales in kinds.items():
         wide = scales[:, None].expand(-1, _SAMPLES, -1).cpu()
         drawn = sample_laplace(wide, generator=material.generator("augmentations"))
-        moved = model.transport(points[:, None].expand(-1, _SAMPLES, -1), drawn)
+        moved = model.transport(drawn, points[:, None].expand(-1, _SAMPLES, -1))
         frames[name] = as_array(model.decode(moved))
     arrays = {**frames, "inputs": as_array(material.dataset.batch(rows))}
     return Numbers(arrays, {"prior_scale": model.prior_scale, **_measure(material)})

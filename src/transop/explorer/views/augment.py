@@ -6,7 +6,7 @@ import gradio as gr
 
 from transop.explorer.augment import MOST_COPIES, Augmented, augment_images
 from transop.explorer.html import contact_sheet, download, notice
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 from transop.explorer.uploads import MOST_IMAGES, Uploads, read_collection
 from transop.explorer.views.events import PATIENT, sent, sentences
 from transop.explorer.views.files import file_field
@@ -14,7 +14,7 @@ from transop.explorer.views.files import file_field
 _LISTED = 8
 
 
-def lay_out(run: OpenRun, uploads: Uploads) -> None:
+def lay_out(run: ExploredRun, uploads: Uploads) -> None:
     """Lay the view out inside the current tab."""
     if run.model.coefficient_encoder is None:
         words = (

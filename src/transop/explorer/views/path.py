@@ -19,7 +19,7 @@ from transop.explorer.html import (
     sheet,
     strip,
 )
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 from transop.explorer.path import FROM, TO, Track, Walk, frames_at, notable_classes, walk
 from transop.explorer.transform import class_name
 from transop.explorer.uploads import Uploads
@@ -33,7 +33,7 @@ _EVERY_MOVING = 2  # and those of the moving image
 _SHOW = "<style>#walked{display:flex!important}</style>"
 
 
-def lay_out(run: OpenRun, uploads: Uploads) -> None:
+def lay_out(run: ExploredRun, uploads: Uploads) -> None:
     """Lay the view out inside the current tab."""
     ends = []
     with gr.Row():
@@ -80,7 +80,7 @@ def _chosen(title: str) -> Any:
     return show
 
 
-def _frame(run: OpenRun, track: Track | None, t: float) -> str:
+def _frame(run: ExploredRun, track: Track | None, t: float) -> str:
     """Show both ways at one time, large."""
     if track is None:
         return notice("Walk from start to end first.")
@@ -129,7 +129,7 @@ def _sheet(found: Walk) -> bytes:
     return sheet(rows, ["operators", "straight line"], labels)
 
 
-def _strips(run: OpenRun, found: Walk) -> str:
+def _strips(run: ExploredRun, found: Walk) -> str:
     """Show both strips and, with a classifier, how sure it is along them."""
     times = [f"{t:.3g}" for t in found.times[::_EVERY]]
     marked = times.index("1")
