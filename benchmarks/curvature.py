@@ -1,6 +1,6 @@
 """What raises the curvature's own share of accuracy beyond the end point?
 
-    transop train mnist-cpu --method ae --out runs/mnist-ae
+    transop baseline ae mnist-cpu --out runs/mnist-ae
     python benchmarks/curvature.py runs/mnist-ae --judge runs/mnist
 
 Operators are learned on one autoencoder again and again, with one thing changed at a time, and

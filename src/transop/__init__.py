@@ -30,6 +30,7 @@ _PUBLIC_NAMES: dict[str, str] = {
     "ManifoldAutoencoder": "transop.model",
     "TransportAugment": "transop.augment",
     "fit": "transop.training",
+    "Run": "transop.run",
 }
 
 __all__ = [

@@ -279,6 +279,16 @@ class RunFolder:
         return self.path / "environment.json"
 
     @property
+    def model_file(self) -> Path:
+        """The weights of what was learned so far."""
+        return self.path / "model.safetensors"
+
+    @property
+    def data_file(self) -> Path:
+        """What the run was trained on: source, number, shape, classes and content hash."""
+        return self.path / "data.json"
+
+    @property
     def metrics_file(self) -> Path:
         """One JSON object per line."""
         return self.path / "metrics.jsonl"

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self, TypeVar, overload
 
 import tomli_w
 from pydantic import (
@@ -120,7 +120,7 @@ class OperatorSettings(Section):
         if value == 0:
             raise ValueError(
                 "operators.n_operators = 0 leaves no transformation to learn; use at least 1, or "
-                "train an autoencoder alone with --method ae"
+                "leave the phase out with operators.epochs = 0"
             )
         return value
 
@@ -209,27 +209,6 @@ class CoefficientEncoderSettings(Section):
     distil_samples: int = Field(60_000, ge=1_000)
 
 
-class ContractiveSettings(Section):
-    """The contractive autoencoder baseline."""
-
-    penalty_weight: float = Field(1.0, ge=0)
-    estimator: Literal["exact", "stochastic"] = "stochastic"
-
-
-class BetaVAESettings(Section):
-    """The beta-VAE baseline."""
-
-    beta: float = Field(5.0, ge=0)
-    warm_up: float = Field(0.5, ge=0, le=1, description="share of the steps on which beta grows")
-
-
-class DenseSettings(Section):
-    """The ablation whose coefficients come from a network instead of sparse inference."""
-
-    hidden: int = Field(256, ge=1, description="units of each of the two hidden layers")
-    coefficient_penalty: float = Field(1e-3, ge=0, description="weight of the squared penalty")
-
-
 class RuntimeSettings(Section):
     """Where and how the run computes; nothing here changes what is learned but the seed."""
 
@@ -244,7 +223,6 @@ class Settings(Section):
     """Everything a run needs to know."""
 
     recipe: str = "custom"
-    method: Literal["mae", "ae", "cae", "beta-vae", "dense"] = "mae"
     data: DataSettings = DataSettings()
     autoencoder: AutoencoderSettings = AutoencoderSettings()
     pairs: PairSettings = PairSettings()
@@ -252,9 +230,6 @@ class Settings(Section):
     fine_tuning: FineTuningSettings = FineTuningSettings()
     classifier: ClassifierSettings = ClassifierSettings()
     coefficient_encoder: CoefficientEncoderSettings = CoefficientEncoderSettings()
-    contractive: ContractiveSettings = ContractiveSettings()
-    beta_vae: BetaVAESettings = BetaVAESettings()
-    dense: DenseSettings = DenseSettings()
     runtime: RuntimeSettings = RuntimeSettings()
 
     @model_validator(mode="after")
@@ -271,20 +246,46 @@ class Settings(Section):
         """Write every setting as TOML; what is None is left out, as TOML has no null."""
         return tomli_w.dumps(_without_none(self.model_dump(mode="json")))
 
-    def updated(self, overrides: Iterable[str]) -> Settings:
+    def updated(self, overrides: Iterable[str]) -> Self:
         """Apply ``section.key=value`` overrides on top of these settings."""
         tree = _without_none(self.model_dump(mode="json"))
         for override in overrides:
             _apply_override(tree, override)
-        return settings_from_tree(tree)
+        return settings_from_tree(tree, type(self))
 
 
-def settings_from_tree(tree: Mapping[str, Any]) -> Settings:
+_Kind = TypeVar("_Kind", bound=Settings)
+
+# Settings of earlier versions, which stored runs still name. Each has the value that changes
+# nothing, which is ignored (``...``: any value is), and what to do about every other value.
+RETIRED: dict[str, tuple[Any, str]] = {
+    "method": ("mae", "open and train baselines with: transop baseline"),
+    "contractive": (..., ""),
+    "beta_vae": (..., ""),
+    "dense": (..., ""),
+}
+
+
+def settings_from_tree(tree: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
     """Validate a nested mapping, as TOML gives it; the error is one line about one key."""
     try:
-        return Settings.model_validate(tree)
+        return kind.model_validate(tree)
     except ValidationError as error:
-        raise SettingsError(_one_line(error)) from None
+        raise SettingsError(_one_line(error, kind)) from None
+
+
+def _drop_retired(tree: dict[str, Any], kind: type[Settings], origin: str) -> None:
+    """Remove the settings of earlier versions from a mapping, or say what to do about one."""
+    for key, (harmless, remedy) in RETIRED.items():
+        section, _, name = key.rpartition(".")
+        branch = tree.get(section, {}) if section else tree
+        if name not in branch or name in _valid_keys([section] if section else [], kind):
+            continue
+        value = branch.pop(name)
+        if harmless is not ... and value != harmless:
+            raise SettingsError(
+                f"{origin}: {key} = {value!r} is a setting of transop 0.1; {remedy}"
+            )
 
 
 def recipe_names() -> list[str]:
@@ -293,9 +294,28 @@ def recipe_names() -> list[str]:
     return sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name[-5:] == ".toml")
 
 
+@overload
 def load_settings(
     recipe: str | Path,
     overrides: Iterable[str] = (),
+    *,
+    changes: Mapping[str, Any] | None = None,
+) -> Settings: ...
+
+
+@overload
+def load_settings(
+    recipe: str | Path,
+    overrides: Iterable[str],
+    kind: type[_Kind],
+    changes: Mapping[str, Any] | None = None,
+) -> _Kind: ...
+
+
+def load_settings(
+    recipe: str | Path,
+    overrides: Iterable[str] = (),
+    kind: type[Settings] = Settings,
     changes: Mapping[str, Any] | None = None,
 ) -> Settings:
     """Read a shipped recipe by name or a TOML file by path, then apply overrides.
@@ -303,11 +323,13 @@ def load_settings(
     Args:
         recipe: ``"demo"``, ``"mnist"``, ... or the path of a ``.toml`` file.
         overrides: items such as ``"autoencoder.epochs=2"``.
+        kind: the class of the settings; another package may add sections of its own.
         changes: the same by key and value, such as ``{"autoencoder.epochs": 2}``.
     """
     text, origin = _recipe_text(recipe)
     tree = _parse_toml(text, origin)
     tree.setdefault("recipe", Path(recipe).stem)
+    _drop_retired(tree, kind, origin)
     if not isinstance(changes, Mapping | None):
         raise SettingsError(
             f"settings = {changes!r}; pass a mapping such as {{'autoencoder.epochs': 2}}"
@@ -317,7 +339,7 @@ def load_settings(
     for override in overrides:
         _apply_override(tree, override)
     try:
-        return settings_from_tree(tree)
+        return settings_from_tree(tree, kind)
     except SettingsError as error:
         raise SettingsError(f"{origin}: {error}") from None
 
@@ -347,6 +369,11 @@ def _recipe_text(recipe: str | Path) -> tuple[str, str]:
         f"unknown recipe '{recipe}'{_did_you_mean(str(recipe), names)}; shipped recipes are "
         f"{', '.join(names)}, or give the path of a .toml file"
     )
+
+
+def as_override(key: str, value: str | float | bool) -> str:
+    """Write a setting as ``section.key=value`` so that any value is read back as it was."""
+    return f"{key}={tomli_w.dumps({'value': value}).partition('=')[2].strip()}"
 
 
 def _apply_override(tree: dict[str, Any], override: str) -> None:
@@ -405,13 +432,13 @@ def _short(text: str) -> str:
     return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}..."
 
 
-def _one_line(error: ValidationError) -> str:
+def _one_line(error: ValidationError, kind: type[Settings]) -> str:
     """Say the first thing wrong: key, value, and what would be valid."""
     first = error.errors()[0]
     location = [str(part) for part in first["loc"] if not str(part).startswith("literal[")]
     key = ".".join(part for part in location if part not in ("float", "int")) or "settings"
     if first["type"] == "extra_forbidden":
-        valid = _valid_keys(location[:-1])
+        valid = _valid_keys(location[:-1], kind)
         hint = _did_you_mean(location[-1], valid)
         return f"unknown setting '{key}'{hint}; valid keys here: {', '.join(valid)}"
     message = first["msg"].removeprefix("Value error, ")
@@ -427,8 +454,8 @@ def _one_line(error: ValidationError) -> str:
     return f"'{key}' = {_short_value(first['input'])}: {message}{hint}{others}"
 
 
-def _valid_keys(path: list[str]) -> list[str]:
-    model: type[BaseModel] = Settings
+def _valid_keys(path: list[str], kind: type[Settings]) -> list[str]:
+    model: type[BaseModel] = kind
     for part in path:
         field = model.model_fields.get(part)
         annotation = field.annotation if field else None

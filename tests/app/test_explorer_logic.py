@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from transop.errors import DataError, UserError
-from transop.explorer import fragments, open_run
+from transop.explorer import ExploredRun, fragments
 from transop.explorer.intake import (
     LARGEST_FILE,
     MOST_IMAGES,
@@ -24,13 +24,13 @@ from transop.explorer.transform import move, start_from, surprise
 
 @pytest.fixture(scope="module")
 def run(full_run):
-    return open_run(full_run)
+    return ExploredRun.open(full_run)
 
 
 @pytest.fixture(scope="module")
 def bare(make_run):
     """A run with nothing but operators."""
-    return open_run(make_run(encoder=False, classifier=False, labels=False, images=False))
+    return ExploredRun.open(make_run(encoder=False, classifier=False, labels=False, images=False))
 
 
 def png(side=20):
@@ -40,13 +40,13 @@ def png(side=20):
 
 
 def test_living_operators_come_strongest_first(run):
-    strength = run.model.operators.magnitudes().detach()[run.operators]
+    strength = run.model.operators.magnitudes().detach()[run.living_operators]
     assert torch.equal(strength, strength.sort(descending=True).values)
 
 
 def test_examples_of_a_class_have_its_label(run):
     for label in range(3):
-        assert set(run.dataset.labels[run.rows(label)]) == {label}
+        assert set(run.images.labels[run.rows(label)]) == {label}
 
 
 def test_an_example_that_does_not_exist_is_refused_with_the_range(run):
@@ -55,56 +55,56 @@ def test_an_example_that_does_not_exist_is_refused_with_the_range(run):
 
 
 def test_a_run_without_its_images_opens_and_says_why(bare):
-    assert bare.dataset is None
+    assert bare.images is None
     assert "config.toml" in bare.missing
-    assert len(bare.reach) == len(bare.operators)
+    assert len(bare.reach) == len(bare.living_operators)
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path):
-    with pytest.raises(UserError, match="is not a folder"):
-        open_run(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="is not a run folder"):
+        ExploredRun.open(tmp_path / "nowhere")
 
 
 def test_sliders_at_zero_show_the_reconstruction(run):
     image = run.example(None, 1)
-    moved = move(run, start_from(run, image), [0.0] * len(run.operators))
+    moved = move(run, start_from(run, image), [0.0] * len(run.living_operators))
     np.testing.assert_allclose(moved.image, run.model.reconstruct(image).numpy(), atol=1e-5)
     assert moved.beyond == ()
 
 
 def test_a_slider_moves_its_own_operator(run):
     start = start_from(run, run.example(None, 1))
-    values = [0.0] * len(run.operators)
+    values = [0.0] * len(run.living_operators)
     values[1] = 0.7
     coefficients = torch.zeros(run.model.operators.n_operators)
-    coefficients[run.operators[1]] = 0.7
+    coefficients[run.living_operators[1]] = 0.7
     expected = run.model.decode(run.model.transport(coefficients, torch.tensor(start.latent)))
     np.testing.assert_allclose(move(run, start, values).image, expected.numpy(), atol=1e-5)
 
 
 def test_a_slider_is_marked_only_once_it_leaves_its_range(run):
     start = start_from(run, run.example(None, 1))
-    values = [0.0] * len(run.operators)
+    values = [0.0] * len(run.living_operators)
     values[2] = -0.99 * start.allowed[2]
     assert move(run, start, values).beyond == ()
     values[2] = -1.01 * start.allowed[2]
-    assert move(run, start, values).beyond == (run.operators[2],)
+    assert move(run, start, values).beyond == (run.living_operators[2],)
 
 
 def test_probabilities_sum_to_one(run):
-    moved = move(run, start_from(run, run.example(0, 1)), [0.1] * len(run.operators))
+    moved = move(run, start_from(run, run.example(0, 1)), [0.1] * len(run.living_operators))
     assert moved.probabilities.sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_a_move_out_of_all_bounds_is_called_lost(run):
-    moved = move(run, start_from(run, run.example(0, 1)), [1e6] * len(run.operators))
+    moved = move(run, start_from(run, run.example(0, 1)), [1e6] * len(run.living_operators))
     assert moved.is_lost
     assert np.isfinite(moved.image).all()
 
 
 def test_a_bare_run_moves_images_without_ranges_or_probabilities(bare):
     start = start_from(bare, torch.rand(1, 16, 16))
-    moved = move(bare, start, [0.1] * len(bare.operators))
+    moved = move(bare, start, [0.1] * len(bare.living_operators))
     assert (start.allowed, moved.probabilities, moved.beyond) == (None, None, ())
     assert surprise(bare, start, 0).encoded is None
 

@@ -13,7 +13,7 @@ import gradio
 import httpx
 import pytest
 
-from transop.explorer import memory, open_run
+from transop.explorer import ExploredRun, memory
 from transop.explorer.path import warm_up
 from transop.explorer.server import serving
 
@@ -44,7 +44,7 @@ def held_bytes():
 def test_a_visitor_leaves_an_image_and_a_path_behind_but_not_the_pictures_shown(
     visitor_class, full_run
 ):
-    run = open_run(full_run)
+    run = ExploredRun.open(full_run)
     warm_up(run)
     with serving(run) as address:
         asyncio.run(visits(visitor_class, address, range(3)))  # what is loaded on first use
@@ -65,7 +65,7 @@ def count_sliders():
 
 @pytest.mark.browser
 def test_a_visitor_who_stays_adds_no_part_to_the_page(visitor_class, full_run):
-    run = open_run(full_run)
+    run = ExploredRun.open(full_run)
     with serving(run) as address:
         asyncio.run(visits(visitor_class, address, [0]))
         before = count_sliders()

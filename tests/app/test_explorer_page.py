@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from transop.explorer import open_run
+from transop.explorer import ExploredRun
 from transop.explorer.intake import LARGEST_FILE
 from transop.explorer.path import warm_up
 from transop.explorer.server import serving
@@ -48,7 +48,7 @@ LACKS = {
 
 @pytest.fixture(scope="module")
 def address(full_run):
-    run = open_run(full_run)
+    run = ExploredRun.open(full_run)
     warm_up(run)  # compiling may outlast a browser's patience on a busy machine
     with serving(run) as served:
         yield served
@@ -56,13 +56,13 @@ def address(full_run):
 
 @pytest.fixture(scope="module")
 def bare_address(make_run):
-    with serving(open_run(make_run(**dict.fromkeys(LACKS, False)))) as served:
+    with serving(ExploredRun.open(make_run(**dict.fromkeys(LACKS, False)))) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def colour_address(make_run):
-    with serving(open_run(make_run(channels=3))) as served:
+    with serving(ExploredRun.open(make_run(channels=3))) as served:
         yield served
 
 
@@ -133,8 +133,8 @@ def test_surprises_show_encoded_scales_beside_the_prior(address, visit):
 
 def test_the_next_image_of_a_class_can_be_picked(address, visit, full_run):
     page = visit(address)
-    run = open_run(full_run)
-    other = run.class_names[(int(run.dataset.labels[0]) + 1) % 2]  # not the image shown first
+    run = ExploredRun.open(full_run)
+    other = run.class_names[(int(run.images.labels[0]) + 1) % 2]  # not the image shown first
     given = page.locator("#transformed img").first
     before = given.get_attribute("src")
     page.click("#transform-class input")
@@ -327,7 +327,7 @@ def test_the_run_view_tells_findings_and_settings(address, visit):
 
 @pytest.mark.parametrize("part", LACKS)
 def test_a_part_that_is_missing_is_explained_in_every_view_that_needs_it(make_run, visit, part):
-    with serving(open_run(make_run(**{part: False}))) as served:
+    with serving(ExploredRun.open(make_run(**{part: False}))) as served:
         page = visit(served)
         for view in SIGNS:
             show(page, view)

@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from transop.cli.runs import DataOption
 from transop.cli.terminal import Terminal
 
 
 def explore(
     ctx: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    data: DataOption = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 lets the network in.")
     ] = "127.0.0.1",
@@ -28,12 +30,12 @@ def explore(
     """Open an interactive page about a run; it needs no internet and shares nothing."""
     terminal: Terminal = ctx.obj
 
-    from transop.explorer import open_run
+    from transop.explorer import ExploredRun
     from transop.explorer.memory import return_freed_memory
     from transop.explorer.server import is_loopback, serving
 
     return_freed_memory()
-    opened = open_run(run)
+    opened = ExploredRun.open(run, data=data)
     if not is_loopback(host):
         terminal.stderr.print(
             f"warning: --host {host}: everybody who can reach this machine can use the page, "

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from transop.errors import UserError
 from transop.explorer.fragments import png
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 
 MOST_COPIES = 12
 _ON_SHEET = 12
@@ -33,7 +33,7 @@ class Augmented:
 
 
 def augment_images(
-    run: OpenRun,
+    run: ExploredRun,
     images: Mapping[str, Float[Tensor, "c h w"]],
     *,
     n_copies: int,

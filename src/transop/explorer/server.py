@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from transop.errors import UserError
 from transop.explorer.intake import LARGEST_FILE
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 from transop.explorer.path import warm_up
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _UNWANTED = ("GRADIO_ALLOWED_PATHS", "GRADIO_SHARE", "GRADIO_ROOT_PATH", "GRADIO
 
 @contextmanager
 def serving(
-    run: OpenRun, *, host: str = LOOPBACK, port: int | None = None, open_browser: bool = False
+    run: ExploredRun, *, host: str = LOOPBACK, port: int | None = None, open_browser: bool = False
 ) -> Iterator[str]:
     """Serve the page about a run while the block lasts.
 
@@ -64,7 +64,7 @@ def serving(
             page.close(verbose=False)
 
 
-def _build(run: OpenRun) -> Blocks:
+def _build(run: ExploredRun) -> Blocks:
     """Import Gradio and lay out the page."""
     try:
         with _no_hints_for_editors():

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from transop.data import ImageDataset
-from transop.evaluation import measure_kept_identity, reconstruction_error
+from transop.evaluation import PathModel, measure_kept_identity, reconstruction_error
 from transop.model import ManifoldAutoencoder
 
 _MOST_IMAGES = 10_000
@@ -20,7 +20,7 @@ def held_out_rows(dataset: ImageDataset) -> np.ndarray:
     raise AssertionError("a data set has at least one split")
 
 
-def measure_reconstruction(model: ManifoldAutoencoder, dataset: ImageDataset) -> dict[str, float]:
+def measure_reconstruction(model: PathModel, dataset: ImageDataset) -> dict[str, float]:
     """Measure the mean squared error per pixel of held-out reconstructions."""
     return {"test_mse": reconstruction_error(model, dataset, held_out_rows(dataset))}
 

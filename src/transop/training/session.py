@@ -53,6 +53,11 @@ class Session:
     inside_loop: bool = False
     _events: dict[str, EventFile] = field(default_factory=dict)
 
+    @classmethod
+    def open(cls, settings: Settings, folder: RunFolder, progress: Progress = silent) -> Session:
+        """Begin a session on the device that the settings ask for."""
+        return cls(settings, folder, make_fabric(settings.runtime), progress)
+
     @property
     def device(self) -> torch.device:
         """Where tensors live."""

@@ -12,14 +12,17 @@ import numpy as np
 import torch
 
 from transop.data import ImageDataset
-from transop.evaluation import reconstruction_error
-from transop.training.autoencoder import load_images
-from transop.training.latents import encode_split, find_latent_scale
-from transop.training.loop import Loop, steps_in
-from transop.training.measures import held_out_rows
-from transop.training.pair_order import PairOrder
-from transop.training.pairing import make_pairs
-from transop.training.session import Session
+from transop.training import (
+    Loop,
+    PairOrder,
+    Session,
+    encode_split,
+    find_latent_scale,
+    load_images,
+    make_pairs,
+    measure_reconstruction,
+    steps_in,
+)
 from transop_paper.baselines import DenseAutoencoder
 
 
@@ -101,4 +104,4 @@ def dense_fine_tuning_phase(
         wrapped_optimiser.step()
         loop.record(joint=value.item())
     model.eval()
-    return {"test_mse": reconstruction_error(model, dataset, held_out_rows(dataset))}
+    return dict(measure_reconstruction(model, dataset))

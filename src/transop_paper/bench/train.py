@@ -23,9 +23,7 @@ from transop.errors import UserError
 from transop.inference import ConvergenceWarning, infer_coefficients, operator_penalty
 from transop.operators import TransportOperators, transport
 from transop.progress import Progress, silent
-from transop.training.dictionary import DictionaryLearner
-from transop.training.loop import Loop
-from transop.training.session import Session, make_fabric
+from transop.training import DictionaryLearner, Loop, Session
 from transop_paper.bench.digit_operators import LearnedProblem, learn_operators
 
 REFERENCE = "proximal-nesterov"  # what the paper's authors ran
@@ -146,7 +144,7 @@ class _Ours:
     def __init__(self, problem: LearnedProblem, operators: TransportOperators, path: Path) -> None:
         weight = f"operators.sparsity_weight={problem.sparsity_weight}"
         settings = load_settings("demo", [weight, "runtime.device=cpu"])
-        self._session = Session(settings, RunFolder(path), make_fabric(settings.runtime))
+        self._session = Session.open(settings, RunFolder(path))
         self._rate = settings.operators.learning_rate
         self.operators = operators
         self.learner = DictionaryLearner(self._session, operators, "operators", settings.operators)

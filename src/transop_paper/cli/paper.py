@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transop.cli.terminal import Terminal
+from transop.cli import Terminal
 from transop_paper.cli.table1 import (
     ChangesOption,
     DatasetOption,

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from transop.errors import UserError
 from transop.operators import transport_path
-from transop.plotting.attributes import AttributePath, attribute_paths
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
 from transop_paper.figures.operator_paths import natural_unit
+from transop_paper.plotting import AttributePath, attribute_paths
 
 LOW, HIGH = 0.2, 0.8  # an attribute is gained where its probability rises from below to above
 _REACH = 2.0  # how far paths are followed, in natural units of each operator

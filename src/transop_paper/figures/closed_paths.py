@@ -12,10 +12,10 @@ from torch import Tensor
 
 from transop.operators import transport_path
 from transop.plotting import COLOURS
-from transop.plotting.closed import closed_path
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
+from transop_paper.plotting import closed_path
 
 _LENGTH = 25.0  # how far paths are followed, in units of a move as long as the point
 _POINTS = 400

@@ -10,33 +10,34 @@ import torch
 from torch import Tensor
 
 from transop.artifacts import RunFolder, read_json
-from transop.config import Settings, load_settings
+from transop.config import Settings, as_override, load_settings
 from transop.data import ImageDataset
 from transop.errors import ArtifactError, UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
-from transop.training import load_run_data, train
-from transop.training.classifier import train_classifier
-from transop.training.session import Session, make_fabric
+from transop.run_data import load_run_data
+from transop.training import Session, train, train_classifier
 from transop_paper.baselines import BASELINES
+from transop_paper.baselines.settings import BaselineSettings, baseline_settings
+from transop_paper.baselines.training import train_baseline
 from transop_paper.figures.material import Companion, Material, Scale
 
 logger = logging.getLogger(__name__)
 
-# What each companion changes in the settings of the run it accompanies. All of our own kind
-# take over one autoencoder, so that a comparison is not about luck in the first phase.
+# What each companion changes in the settings of the run it accompanies, beside its method.
 COMPANIONS: dict[str, tuple[str, ...]] = {
-    "ae": ("method=ae",),
-    "cae": ("method=cae",),
-    "beta-vae": ("method=beta-vae",),
-    "dense": ("method=dense", "autoencoder.weights={ae}"),
+    "ae": (),
+    "cae": (),
+    "beta-vae": (),
+    "dense": (),
     "latent-pairs": (
         "pairs.strategy=latent",
-        "autoencoder.weights={ae}",
         "classifier.epochs=0",
         "coefficient_encoder.epochs=0",
     ),
 }
+# These take over the autoencoder of "ae", so that a comparison is not about luck in that phase.
+_SAME_AUTOENCODER = ("dense", "latent-pairs")
 
 
 def load_companion(path: Path) -> Companion:
@@ -57,8 +58,12 @@ def companion_settings(settings: Settings, name: str, autoencoder: Path) -> Sett
     """
     if name not in COMPANIONS:
         raise UserError(f"companion '{name}' does not exist; there are {', '.join(COMPANIONS)}")
-    quoted = str(autoencoder.resolve()).replace("'", "")
-    return settings.updated([change.format(ae=f"'{quoted}'") for change in COMPANIONS[name]])
+    changes = list(COMPANIONS[name])
+    if name in _SAME_AUTOENCODER:
+        changes.append(as_override("autoencoder.weights", str(autoencoder.resolve())))
+    if name in BASELINES:
+        return baseline_settings(settings, name, changes)
+    return settings.updated(changes)
 
 
 def find_companion(
@@ -75,11 +80,15 @@ def find_companion(
     run = RunFolder(folder / name)
     wanted = companion_settings(settings, name, folder / "ae")
     if run.config_file.exists():
-        wanted = load_settings(run.config_file)  # trained by hand, or an earlier attempt
-    if "{ae}" in " ".join(COMPANIONS[name]) and not (run.path / "model.safetensors").exists():
+        # Trained by hand, or an earlier attempt.
+        wanted = load_settings(run.config_file, (), type(wanted))
+    if name in _SAME_AUTOENCODER and not (run.path / "model.safetensors").exists():
         find_companion(folder, settings, "ae", progress=progress)
     logger.info("companion %s in %s", name, run.path)
-    return train(wanted, run, resume=run.config_file.exists(), progress=progress)
+    resume = run.config_file.exists()
+    if isinstance(wanted, BaselineSettings):
+        return train_baseline(wanted, run, resume=resume, progress=progress)
+    return train(wanted, run, resume=resume, progress=progress)
 
 
 def find_judge(
@@ -99,7 +108,7 @@ def find_judge(
     path = folder / "judge"
     if not (path / "model.safetensors").exists():
         image_settings = settings.updated(["classifier.domain=image", "classifier.network=auto"])
-        session = Session(image_settings, RunFolder(path), make_fabric(settings.runtime))
+        session = Session.open(image_settings, RunFolder(path))
         path.mkdir(parents=True, exist_ok=True)
         train_classifier(session, model := _copy(model), dataset)
         model.save_pretrained(path)
@@ -125,11 +134,6 @@ def open_material(
     if not folder.config_file.exists():
         raise ArtifactError(f"'{run}' is not a run folder; train one with: transop train RECIPE")
     settings = load_settings(folder.config_file)
-    if settings.method != "mae":
-        raise UserError(
-            f"'{run}' holds a run of method '{settings.method}'; figures are about a run of our "
-            "method (mae), with baselines as its companions"
-        )
     given, beside = dict(companions or {}), run / "companions"
     unknown = set(given) - set(COMPANIONS)
     if unknown:

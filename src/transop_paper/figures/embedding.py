@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from transop.plotting import embedding
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
+from transop_paper.plotting import embedding
 
 _NEIGHBOURS = 10
 _SHOWN = 4

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from transop.operators import transport_path
-from transop.plotting import heat_map, look, new_figure
-from transop.plotting.maps import outline_cell
+from transop.plotting import heat_map, look, new_figure, outline_cell
 from transop_paper.faces.drawing import FACTORS
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.material import Material, as_array

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
+from transop.plotting import About
 from transop_paper.figures.material import Material
 from transop_paper.figures.numbers import Numbers
 
@@ -32,3 +33,8 @@ class PaperFigure:
     draw: Callable[[Numbers], Figure]
     needs: tuple[str, ...] = ("operators",)
     columns: tuple[str, ...] = ()
+
+    def about(self) -> About:
+        """Give the words that stand beside the picture."""
+        place = f"{self.paper} of the paper" if any(map(str.isdigit, self.paper)) else ""
+        return About(self.title, self.caption, place)

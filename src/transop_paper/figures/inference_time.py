@@ -12,11 +12,11 @@ from torch import Tensor
 
 from transop.inference import SOLVERS, ConvergenceWarning, infer_coefficients
 from transop.pairs import PairSource
-from transop.plotting import time_bars
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.material import Material
 from transop_paper.figures.numbers import Numbers
 from transop_paper.figures.pair_neighbours import run_pairs
+from transop_paper.plotting import time_bars
 
 _START_DEVIATION = 0.02  # the paper's draw of first coefficients
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from transop.plotting import magnitude_bars
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
+from transop_paper.plotting import magnitude_bars
 
 
 def compute(material: Material) -> Numbers:

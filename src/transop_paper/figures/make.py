@@ -28,7 +28,7 @@ def make_figure(name: str, figure: PaperFigure, material: Material, folder: Path
     """
     start = time.monotonic()
     numbers = figure.compute(material)
-    written = numbers.save(folder / name)
+    written = numbers.save(folder / name, figure.about())
     written += redraw_figure(name, figure, folder)
     logger.info("%s: %.1f s", name, time.monotonic() - start)
     return written

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from transop.plotting import COLOURS
-from transop.plotting.style import MUTED
+from transop.plotting import COLOURS, MUTED
 from transop_paper.figures.material import Material
 
 OUR_METHOD = "mae"

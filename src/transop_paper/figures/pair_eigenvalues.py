@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from transop.model import ManifoldAutoencoder
 from transop.operators import eigenvalues, largest_real_part
 from transop.plotting import COLOURS
-from transop.plotting.stability import eigenvalue_figure
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
+from transop_paper.plotting import eigenvalue_figure
 
 _LARGE = 0.5  # |real part| of an operator whose paths grow by two thirds per unit coefficient
 

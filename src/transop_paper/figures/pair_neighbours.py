@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from transop.pairs import PairSource, neighbour_examples
 from transop.plotting import COLOURS, Block, image_blocks
-from transop.training.pairing import pairs_by_settings
+from transop.training import pairs_by_settings
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers

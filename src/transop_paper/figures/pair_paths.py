@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 
 from transop.model import ManifoldAutoencoder
 from transop.operators import transport_path
-from transop.plotting.stability import curve_matrix
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
+from transop_paper.plotting import curve_matrix
 
 _REACH = 5.0
 _POINTS = 81

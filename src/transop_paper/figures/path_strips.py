@@ -7,11 +7,11 @@ import torch
 from matplotlib.figure import Figure
 
 from transop.evaluation import PathModel, same_class_pairs
-from transop.plotting.strips import probability_strips
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.methods import METHOD_COLOURS, METHOD_NAMES, model_of
 from transop_paper.figures.numbers import Numbers
+from transop_paper.plotting import probability_strips
 
 _TIMES = np.arange(0, 2.76, 0.25)
 

@@ -20,9 +20,6 @@ _OVERRIDES = (
     "classifier.epochs=6",
     "coefficient_encoder.epochs=8",
     "coefficient_encoder.distil_samples=4000",
-    # At the paper's weight of 5 so short a run gives up every latent, at 1 most of them.
-    "beta_vae.beta=0.3",
-    "beta_vae.warm_up=0.8",
 )
 
 

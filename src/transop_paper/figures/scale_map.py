@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from transop.plotting import Block, scale_map
-from transop.plotting.maps import HIGH, LOW
+from transop.plotting import HIGH, LOW, Block, scale_map
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers

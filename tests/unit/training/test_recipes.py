@@ -38,10 +38,3 @@ def test_the_papers_weights_are_translated_to_the_units_of_the_objective(name, w
     for section, weight, decay in zip(ours, weights, decays, strict=True):
         assert section.sparsity_weight == pytest.approx(weight / 20)
         assert section.operator_decay == pytest.approx(decay * half)
-
-
-def test_the_beta_vae_has_the_papers_weight_on_every_data_set():
-    betas = {
-        name: load_settings(name).beta_vae.beta for name in ("mnist", "fashion-mnist", "celeba")
-    }
-    assert betas == {"mnist": 5, "fashion-mnist": 5, "celeba": 10}

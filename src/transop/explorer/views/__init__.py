@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 from transop.explorer.views import augmenting, invariance, latent_map, path, run_facts, transform
 
 # The name on the tab and the function that lays the view out inside it; the page keeps this order.
-VIEWS: dict[str, Callable[[OpenRun], None]] = {
+VIEWS: dict[str, Callable[[ExploredRun], None]] = {
     "Transform": transform.lay_out,
     "Path": path.lay_out,
     "Map": latent_map.lay_out,

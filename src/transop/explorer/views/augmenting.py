@@ -8,13 +8,13 @@ from transop.data.picture import EXTENSIONS
 from transop.explorer.augmenting import MOST_COPIES, Augmented, augment_images
 from transop.explorer.fragments import contact_sheet, download, notice
 from transop.explorer.intake import MOST_IMAGES, read_collection
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 from transop.explorer.views.events import PATIENT, sentences
 
 _LISTED = 8
 
 
-def lay_out(run: OpenRun) -> None:
+def lay_out(run: ExploredRun) -> None:
     """Lay the view out inside the current tab."""
     if run.model.coefficient_encoder is None:
         words = (

@@ -13,7 +13,7 @@ from torch import Tensor
 from transop.data.picture import EXTENSIONS
 from transop.explorer.fragments import notice
 from transop.explorer.intake import read_drawing, read_upload
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 from transop.explorer.views.events import CHOOSING, PATIENT, sentences
 
 Handler = Callable[[Tensor], Any]
@@ -42,7 +42,7 @@ element.querySelector('button').addEventListener('click', clear);
 class Chooser:
     """The three ways to bring an image, side by side on small tabs."""
 
-    def __init__(self, run: OpenRun, key: str, *, number: int = 1) -> None:
+    def __init__(self, run: ExploredRun, key: str, *, number: int = 1) -> None:
         self.run = run
         with gr.Tabs(elem_classes="tp-chooser"):
             with gr.Tab("Pick"):
@@ -60,7 +60,7 @@ class Chooser:
 
     def _pick(self, key: str, number: int) -> None:
         self.picking: tuple[gr.Dropdown, gr.Number, gr.Button] | None = None
-        if self.run.dataset is None:
+        if self.run.images is None:
             gr.HTML(notice(self.run.missing + " Upload or draw one.", tone="missing"))
             return
         with gr.Row(elem_classes="tp-pick"):
@@ -136,18 +136,18 @@ class Chooser:
         label.input(of_class, label, [position, *outputs], **CHOOSING)
 
 
-def first_image(run: OpenRun, number: int = 1) -> Tensor:
+def first_image(run: ExploredRun, number: int = 1) -> Tensor:
     """Give the image shown before anybody has chosen one: grey without held-out images."""
-    if run.dataset is None:
+    if run.images is None:
         return torch.full(run.model.image_shape, 0.5)
     return run.example(None, min(number, len(run.rows())))
 
 
-def _canvas(run: OpenRun) -> str:
+def _canvas(run: ExploredRun) -> str:
     """Make a canvas of the data's own background: digits are white on black, say."""
     paper = "#000000"
-    if run.dataset is not None:
-        edge = run.dataset.images[:100, :, 0, :].mean()
+    if run.images is not None:
+        edge = run.images.images[:100, :, 0, :].mean()
         paper = "#ffffff" if edge > np.iinfo(np.uint8).max / 2 else "#000000"
     ink = "#000000" if paper == "#ffffff" else "#ffffff"
     colour = ""

@@ -19,7 +19,7 @@ from transop.explorer.fragments import (
     sheet,
     strip,
 )
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 from transop.explorer.path import FROM, TO, Track, Walk, frames_at, notable_classes, walk
 from transop.explorer.transform import class_name
 from transop.explorer.views.chooser import Chooser, first_image
@@ -29,7 +29,7 @@ _EVERY = 4  # of the frames, how many apart those of the strip are
 _EVERY_MOVING = 2  # and those of the moving image
 
 
-def lay_out(run: OpenRun) -> None:
+def lay_out(run: ExploredRun) -> None:
     """Lay the view out inside the current tab."""
     ends = []
     with gr.Row():
@@ -73,7 +73,7 @@ def _chosen(title: str) -> Any:
     return show
 
 
-def _frame(run: OpenRun, track: Track | None, t: float) -> str:
+def _frame(run: ExploredRun, track: Track | None, t: float) -> str:
     """Show both ways at one time, large."""
     if track is None:
         return notice("Walk from start to end first.")
@@ -122,7 +122,7 @@ def _sheet(found: Walk) -> bytes:
     return sheet(rows, ["operators", "straight line"], labels)
 
 
-def _strips(run: OpenRun, found: Walk) -> str:
+def _strips(run: ExploredRun, found: Walk) -> str:
     """Show both strips and, with a classifier, how sure it is along them."""
     times = [f"{t:.3g}" for t in found.times[::_EVERY]]
     marked = times.index("1")

@@ -10,7 +10,7 @@ import gradio as gr
 from torch import Tensor
 
 from transop.explorer.fragments import bars, captioned, notice, strip
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 from transop.explorer.transform import Moved, Start, class_name, move, start_from, surprise
 from transop.explorer.views.chooser import Chooser, first_image
 from transop.explorer.views.events import PATIENT, QUICK, sentences
@@ -18,7 +18,7 @@ from transop.explorer.views.events import PATIENT, QUICK, sentences
 _IN_SIGHT = 10  # sliders shown at once; weaker operators wait under a heading
 
 
-def lay_out(run: OpenRun) -> None:
+def lay_out(run: ExploredRun) -> None:
     """Lay the view out inside the current tab."""
     with gr.Row(elem_id="transform-view"):
         with gr.Column(min_width=300):
@@ -26,7 +26,7 @@ def lay_out(run: OpenRun) -> None:
             begin = start_from(run, first_image(run))
             start = gr.State(begin)
             with gr.Column(elem_id="stage"):
-                first = _result(run, begin, [0.0] * len(run.operators))
+                first = _result(run, begin, [0.0] * len(run.living_operators))
                 shown = gr.HTML(first, elem_id="transformed")
                 reset, sample = _buttons()
                 samples = gr.HTML(elem_id="surprises")
@@ -40,7 +40,7 @@ def lay_out(run: OpenRun) -> None:
 
     def changed(image: Tensor) -> list[Any]:
         fresh = start_from(run, image)
-        zero = [0.0] * len(run.operators)
+        zero = [0.0] * len(run.living_operators)
         updates = [gr.update(value=0, info=_range(fresh, i)) for i in range(len(zero))]
         return [fresh, _result(run, fresh, zero), _marks(run, fresh, ()), "", *updates]
 
@@ -64,7 +64,7 @@ def _buttons() -> tuple[gr.Button, gr.Button]:
     return reset, sample
 
 
-def _sliders(run: OpenRun, begin: Start) -> list[gr.Slider]:
+def _sliders(run: ExploredRun, begin: Start) -> list[gr.Slider]:
     sliders = []
 
     def add(position: int) -> None:
@@ -75,20 +75,20 @@ def _sliders(run: OpenRun, begin: Start) -> list[gr.Slider]:
                 reach,
                 value=0,
                 step=reach / 50,
-                label=f"Operator {run.operators[position]}",
+                label=f"Operator {run.living_operators[position]}",
                 info=_range(begin, position),
-                elem_id=f"operator-{run.operators[position]}",
+                elem_id=f"operator-{run.living_operators[position]}",
                 elem_classes="tp-operator",
                 buttons=[],
             )
         )
 
-    for position in range(min(_IN_SIGHT, len(run.operators))):
+    for position in range(min(_IN_SIGHT, len(run.living_operators))):
         add(position)
-    if len(run.operators) > _IN_SIGHT:
-        rest = len(run.operators) - _IN_SIGHT
+    if len(run.living_operators) > _IN_SIGHT:
+        rest = len(run.living_operators) - _IN_SIGHT
         with gr.Accordion(f"{rest} weaker operators", open=False, elem_id="weaker"):
-            for position in range(_IN_SIGHT, len(run.operators)):
+            for position in range(_IN_SIGHT, len(run.living_operators)):
                 add(position)
     return sliders
 
@@ -99,11 +99,11 @@ def _range(begin: Start, position: int) -> str:
     return f"keeps identity within ±{begin.allowed[position]:.2g}"
 
 
-def _result(run: OpenRun, begin: Start, values: list[float]) -> str:
+def _result(run: ExploredRun, begin: Start, values: list[float]) -> str:
     return _describe(run, begin, move(run, begin, values))
 
 
-def _describe(run: OpenRun, begin: Start, where: Moved) -> str:
+def _describe(run: ExploredRun, begin: Start, where: Moved) -> str:
     """Show the image as given and as moved, with what the classifier thinks."""
     pair = captioned(begin.image, "given") + captioned(where.image, "moved")
     parts = [f'<div class="tp-pair">{pair}</div>']
@@ -119,7 +119,7 @@ def _describe(run: OpenRun, begin: Start, where: Moved) -> str:
     return "".join(parts)
 
 
-def _marks(run: OpenRun, begin: Start, beyond: tuple[int, ...]) -> str:
+def _marks(run: ExploredRun, begin: Start, beyond: tuple[int, ...]) -> str:
     """Say which sliders have left their range, and outline them."""
     if begin.allowed is None:
         return notice(
@@ -137,17 +137,17 @@ def _marks(run: OpenRun, begin: Start, beyond: tuple[int, ...]) -> str:
     return notice(words, tone="beyond") + style + "</style>"
 
 
-def _bands(run: OpenRun, allowed: Sequence[float]) -> str:
+def _bands(run: ExploredRun, allowed: Sequence[float]) -> str:
     """Colour the part of each slider's track that keeps identity."""
     rules = []
-    for m, limit, reach in zip(run.operators, allowed, run.reach, strict=True):
+    for m, limit, reach in zip(run.living_operators, allowed, run.reach, strict=True):
         half = 50 * min(1.0, limit / reach)
         stops = f"--tp-from:{50 - half:.1f}%;--tp-to:{50 + half:.1f}%"
         rules.append(f"#operator-{m}{{{stops}}}")
     return "".join(rules)
 
 
-def _surprises(run: OpenRun, begin: Start, seed: int) -> str:
+def _surprises(run: ExploredRun, begin: Start, seed: int) -> str:
     """Show random moves with encoded scales above the same draws with the fixed prior."""
     found = surprise(run, begin, seed)
     rows = []

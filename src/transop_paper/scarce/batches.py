@@ -1,4 +1,4 @@
-"""Where training batches come from: labelled images, moved, distorted, or as they are."""
+"""Training images of a row: labelled images, moved, distorted, or as they are."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from transop_paper.scarce.rows import Row
 _AT_ONCE = 2_500
 
 
-class LabelledSupply:
-    """Makes up batches for one row from the labelled images of one seed.
+class TrainingImages:
+    """Makes the training images of one row from the labelled images of one seed.
 
     Moved images come from a pool that is drawn once, a share of ``1 / n`` from each of the ``n``
     labelled images, or are drawn anew every time; the fixed augmentation is always drawn anew.

@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
 
-from transop.colours import COLOURS
-from transop.plotting.style import FAINT, MUTED, look, new_figure
+from transop.plotting import COLOURS, FAINT, MUTED, look, new_figure
 
 
 def magnitude_bars(

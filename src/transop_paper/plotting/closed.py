@@ -8,9 +8,17 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from transop.plotting.blocks import Block, draw_block
-from transop.plotting.curves import Line, Panel, draw_panel
-from transop.plotting.style import INK, look, new_figure, split_rows
+from transop.plotting import (
+    INK,
+    Block,
+    Line,
+    Panel,
+    draw_block,
+    draw_panel,
+    look,
+    new_figure,
+    split_rows,
+)
 
 
 def closed_path(

@@ -9,8 +9,16 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transop.plotting.blocks import Block, draw_block, image_gap
-from transop.plotting.style import FAINT, INK, MUTED, look, new_figure
+from transop.plotting import (
+    FAINT,
+    INK,
+    MUTED,
+    Block,
+    draw_block,
+    image_gap,
+    look,
+    new_figure,
+)
 
 # Inches around the strips; placed by hand, so that curves line up with images.
 _LEFT, _RIGHT, _TITLE, _GAP, _CURVE, _FOOT = 1.5, 0.15, 0.28, 0.12, 0.95, 0.5

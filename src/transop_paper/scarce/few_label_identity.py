@@ -1,8 +1,8 @@
-"""Classifier and coefficient encoder from nothing but the labelled images of one seed.
+"""Classifier and coefficient encoder trained from the labelled images of one seed alone.
 
-Autoencoder and operators have seen images without labels. What uses labels is trained here: a
-committee of small networks on elastically distorted images, which by itself is well above a
-network trained on the bare images, and a coefficient encoder that keeps the committee's opinion.
+The run's autoencoder and operators have seen images without labels. Whatever uses labels is
+trained here: three small networks on elastically distorted images, whose probabilities are
+averaged, and a coefficient encoder that keeps their opinion on unlabelled images.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from transop.networks import CoefficientEncoder, LeNet
 from transop.progress import Progress, silent
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.session import Session, make_fabric
-from transop_paper.scarce.protocol import Protocol, train_network
+from transop_paper.scarce.batches import TrainingImages
+from transop_paper.scarce.protocol import Protocol, new_network, train_network
 from transop_paper.scarce.rows import Row
-from transop_paper.scarce.supply import LabelledSupply
 
 _MEMBERS = 3
 _MEMBER_STEPS_SHARE = 0.5  # of the protocol's steps
 
 
 class Committee(nn.Module):
-    """Several networks that vote; the logits are the logarithm of their mean probability."""
+    """Several networks; the logits are the logarithm of their mean probability."""
 
     def __init__(self, members: list[LeNet]) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Committee(nn.Module):
         return opinions.logsumexp(0) - torch.tensor(float(len(self.members))).log()
 
 
-def judge_from_labels(
+def learn_identity(
     model: ManifoldAutoencoder,
     settings: Settings,
     dataset: ImageDataset,
@@ -61,6 +61,7 @@ def judge_from_labels(
     """Give a copy of a model whose classifier and encoder know these labels only.
 
     The result is kept in ``folder``; a second call, also from another process, reads it there.
+    The caller names the folder after everything that decides the result.
 
     Args:
         model: autoencoder and operators are taken from it, nothing else.
@@ -71,20 +72,17 @@ def judge_from_labels(
         distortion: the row whose fixed augmentation the committee is trained with.
         protocol: how networks are trained.
         seed: of all randomness.
-        folder: where the judge is kept.
+        folder: where classifier and encoder are kept.
         progress: announces long work.
     """
     bare = copy.deepcopy(model)
     bare.classifier_domain, bare.classifier_recipe = "image", None
-    n_classes, size = dataset.n_classes, dataset.image_size
-    networks = [
-        LeNet(image_size=size, channels=dataset.n_channels, n_classes=n_classes)
-        for _ in range(_MEMBERS)
-    ]
-    bare.classifier = Committee(networks).eval()
-    stored = folder / "judge.safetensors"
+    bare.classifier = Committee(
+        [new_network(dataset.image_shape, dataset.n_classes, seed) for _ in range(_MEMBERS)]
+    ).eval()
+    stored = folder / "identity.safetensors"
     folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".judge.lock"):
+    with FileLock(folder / ".lock"):
         if stored.exists():
             _restore(bare, stored)
             return bare
@@ -116,7 +114,7 @@ def _train_members(
     members = []
     for number in range(_MEMBERS):
         own_seed = 10_000 * (number + 1) + seed
-        supply = LabelledSupply(
+        training_images = TrainingImages(
             distortion,
             images,
             labels,
@@ -127,13 +125,13 @@ def _train_members(
         )
         members.append(
             train_network(
-                supply,
+                training_images,
                 shorter,
                 image_shape=dataset.image_shape,
                 n_classes=dataset.n_classes,
                 seed=own_seed,
                 progress=progress,
-                description=f"judge {number + 1} of {_MEMBERS}",
+                description=f"network {number + 1} of {_MEMBERS} from the labelled images",
             )
         )
     return members
@@ -165,11 +163,11 @@ def _keep(model: ManifoldAutoencoder, path: Path) -> None:
         "committee": dict(model.classifier.state_dict()),
         "prior_scale": model.prior_scale,
     }
-    save_state(path, state, kind="judge")
+    save_state(path, state, kind="identity")
 
 
 def _restore(model: ManifoldAutoencoder, path: Path) -> None:
-    state = load_state(path, kind="judge")
+    state = load_state(path, kind="identity")
     assert model.classifier is not None
     model.classifier.load_state_dict(state["committee"])
     encoder = CoefficientEncoder(**state["architecture"])

@@ -11,10 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from transop.colours import COLOURS
-from transop.plotting.curves import spread_apart
-from transop.plotting.grids import compose_grid
-from transop.plotting.style import ACCENT, MUTED, look
+from transop.plotting import ACCENT, COLOURS, MUTED, compose_grid, look, spread_apart
 
 _FRAME, _GAP = 0.54, 0.02  # inches of an image and between two
 _CURVE_HEIGHT, _TITLE, _FOOT = 0.85, 0.28, 0.34

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transop.plotting.curves import latent_curves
-from transop.plotting.style import MUTED, look, new_figure, split_rows
+from transop.plotting import COLOURS, FAINT, INK, MUTED, look, new_figure, split_rows
 
 
 def eigenvalue_figure(
@@ -79,6 +79,18 @@ def curve_matrix(
                 if m >= len(kind):
                     axes.set_axis_off()
                     continue
-                latent_curves(axes, coefficients, kind[m], title=str(m))
+                _latent_curves(axes, coefficients, kind[m], title=str(m))
                 axes.set_ylim(-limit, limit)
     return figure
+
+
+def _latent_curves(
+    axes: Axes, x: Float[np.ndarray, " t"], values: Float[np.ndarray, "t d"], *, title: str = ""
+) -> None:
+    """Draw every latent dimension along a path as a thin line of its own."""
+    palette = [COLOURS[k % len(COLOURS)] for k in range(values.shape[1])]
+    for k, colour in enumerate(palette):
+        axes.plot(x, values[:, k], color=colour, linewidth=0.9, alpha=0.9)
+    axes.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
+    axes.set_title(title, fontsize=8, color=INK)
+    axes.tick_params(labelsize=6.5, length=2)

@@ -1,4 +1,4 @@
-"""Run rows and seeds, one after another or in several processes; what is done stays done."""
+"""Run rows and seeds, one after another or in several processes; finished results are kept."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def run_table(
 def tasks_in_order(rows: Sequence[Row], n_seeds: int, n_processes: int) -> list[tuple[Row, int]]:
     """Put seeds outside, so that a table interrupted early has every row.
 
-    As many seeds as there are processes go together: rows of one seed may wait for one judge.
+    Several processes work on different seeds of one row: rows of one seed may share a classifier
+    that is trained once, and would wait for each other.
     """
     together = max(n_processes, 1)
     return [
