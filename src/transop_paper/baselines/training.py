@@ -94,7 +94,7 @@ def _numbers(settings: Settings) -> dict[str, Any]:
             **settings.dense.model_dump(),
             "n_operators": settings.operators.n_operators,
             "latent_scale": 1.0,
-            "operator_decay": settings.operators.operator_decay,
+            "operator_decay": settings.objective.operator_decay,
             "reconstruction_weight": settings.fine_tuning.reconstruction_weight,
         },
     }[settings.method]
