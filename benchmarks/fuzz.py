@@ -330,10 +330,8 @@ def absurd_zips(tally: Tally, folder: Path) -> Callable[[Any], None]:
 
 
 def absurd_states(tally: Tally, folder: Path) -> Callable[[Any], None]:
-    """Make up safetensors files with valid form and any notes, as state and as table."""
+    """Make up safetensors files with valid form and any notes."""
     from safetensors.torch import save
-
-    from transop.tables import map_table
 
     notes = st.dictionaries(
         st.sampled_from(["format", "format_version", "kind", "state", "digest"]),
@@ -346,7 +344,6 @@ def absurd_states(tally: Tally, folder: Path) -> Callable[[Any], None]:
         path = folder / "made.safetensors"
         path.write_bytes(save({"x": torch.ones(2)}, metadata=drawn))
         tally.run("safetensors made up", lambda: load_state(path, kind="checkpoint"))
-        tally.run("safetensors made up", lambda: map_table(path, kind="x"))
 
     return given(notes)(case)
 

@@ -27,8 +27,10 @@ from safetensors.torch import save
 from torch import Tensor
 
 from transop.errors import ArtifactError
+from transop.files import read_regular, require_regular
 
 FORMAT_VERSION = 1
+_LARGEST_JSON = 2**26  # bytes
 _TENSOR = "__tensor__"
 _TUPLE = "__tuple__"
 _KEYED = "__keyed__"
@@ -66,7 +68,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read a JSON file; a missing or damaged one is named in the error."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        return json.loads(read_regular(path, most_bytes=_LARGEST_JSON).decode("utf-8"))
     except FileNotFoundError:
         raise ArtifactError(f"'{path}' does not exist") from None
     except (OSError, ValueError) as error:
@@ -128,9 +130,10 @@ def load_state(path: Path, *, kind: str) -> dict[str, Any]:
 
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    if not path.is_file():
+    if not path.exists():
         raise ArtifactError(f"'{path}' does not exist")
     try:
+        require_regular(path)
         with safe_open(path, framework="pt") as file:
             info = file.metadata() or {}
             return {name: file.get_tensor(name) for name in file.keys()}, info  # noqa: SIM118

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tomli_w
 from pydantic import (
@@ -24,8 +24,10 @@ from pydantic import (
 )
 
 from transop.errors import SettingsError
+from transop.files import read_regular, reason_of
 
 PHASES = ("autoencoder", "operators", "fine_tuning", "classifier", "coefficient_encoder")
+_LARGEST_RECIPE = 2**20  # bytes
 
 
 class Section(BaseModel):
@@ -42,6 +44,19 @@ class DataSettings(Section):
     source: str = Field("digits", description="a data set's name, a folder, a zip or an .npy/.npz")
     image_size: int | None = Field(None, ge=8, le=512)
     channels: Literal[1, 3] | None = None
+    fit: Literal["crop", "pad"] = Field(
+        "crop", description="images that are not square: keep the central square, or pad with black"
+    )
+    crop: (
+        Annotated[int, Field(ge=1)] | Literal["celeba"] | tuple[float, float, float, float] | None
+    ) = Field(
+        None,
+        description="the part of every image to keep: the side of the central square in "
+        "pixels, 'celeba', or [left, top, right, bottom] as shares from 0 to 1",
+    )
+    split: Literal["paper", "official", "random"] | None = Field(
+        None, description="'random' for any source; CelebA has 'paper' and 'official'"
+    )
     limit: int | None = Field(None, ge=2, description="use only the first so many training images")
 
 
@@ -319,11 +334,15 @@ def _recipe_text(recipe: str | Path) -> tuple[str, str]:
         return resource.read_text("utf-8"), f"recipe '{recipe}'"
     if path.suffix == ".toml":
         try:
-            return path.read_text("utf-8"), str(path)
+            return read_regular(path, most_bytes=_LARGEST_RECIPE).decode("utf-8"), str(path)
         except FileNotFoundError:
             raise SettingsError(f"recipe file '{path}' does not exist") from None
-        except (OSError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
             raise SettingsError(f"recipe file '{path}' cannot be read: {error}") from None
+        except OSError as error:
+            raise SettingsError(
+                f"recipe file '{path}' cannot be read: {reason_of(error)}"
+            ) from None
     raise SettingsError(
         f"unknown recipe '{recipe}'{_did_you_mean(str(recipe), names)}; shipped recipes are "
         f"{', '.join(names)}, or give the path of a .toml file"

@@ -7,10 +7,9 @@ from transop.data.celeba_layout import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES
 from transop.data.cifar10 import load_cifar10
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
 from transop.data.digits import load_digits
-from transop.data.fashion_mnist import load_fashion_mnist
 from transop.data.findings import require_trainable
-from transop.data.load import load_dataset
-from transop.data.mnist import load_mnist
+from transop.data.load import dataset_from_settings, load_dataset
+from transop.data.mnist import load_fashion_mnist, load_mnist
 from transop.data.request import DatasetLoader, DatasetRequest, cache_folder
 from transop.data.svhn import load_svhn
 
@@ -43,6 +42,7 @@ __all__ = [
     "DatasetRequest",
     "ImageDataset",
     "cache_folder",
+    "dataset_from_settings",
     "known_datasets",
     "load_dataset",
     "require_trainable",

@@ -16,7 +16,7 @@ import numpy as np
 
 from transop.artifacts import RunFolder, describe_environment, write_atomically, write_json
 from transop.config import Settings, load_settings
-from transop.data import ImageDataset, load_dataset, require_trainable
+from transop.data import ImageDataset, dataset_from_settings, load_dataset, require_trainable
 from transop.errors import ArtifactError, DataError, SettingsError
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder, prefer_channels_last
@@ -298,12 +298,7 @@ def load_run_data(
         progress: announces long work.
     """
     wanted = settings.data
-    images = load_dataset(
-        wanted.source if dataset is None else dataset,
-        image_size=wanted.image_size,
-        channels=wanted.channels,
-        progress=progress,
-    )
+    images = dataset_from_settings(wanted, dataset, progress=progress)
     if wanted.image_size is None and not _SMALLEST <= images.image_size <= _LARGEST:
         size = _SMALLEST if images.image_size < _SMALLEST else _USUAL
         logger.warning(

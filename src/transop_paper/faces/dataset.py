@@ -27,12 +27,13 @@ from transop.data.celeba_layout import (
     format_partition,
     image_name,
 )
+from transop.data.conform import conform
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
-from transop.data.files import scratch_folder
-from transop.data.pixel_cache import build_pixels, open_pixels
 from transop.data.request import DatasetRequest
 from transop.data.splits import consecutive_splits, split_sizes
 from transop.errors import DataError
+from transop.files import scratch_folder
+from transop.mapped import map_rows, write_rows
 from transop.progress import Progress, silent
 from transop_paper.faces import drawing
 from transop_paper.faces.drawing import FACTOR_NAMES, draw_faces, sample_factors
@@ -126,12 +127,11 @@ def load_faces(request: DatasetRequest) -> ImageDataset:
     factors = _sample(n_images, request.seed)
     name = f"{n_images}-{size}px-seed{request.seed}-{_drawing_fingerprint()}"
     folder = request.cache_dir / "faces" / name
-    cached = open_pixels(folder)
-    if cached is None:
-        build_pixels(folder, (3, size, size), _draw_blocks(factors, size, request.progress), dict)
-        cached = open_pixels(folder)
-        assert cached is not None
-    return _dataset(cached[0], factors, f"drawn with seed {request.seed}")
+    images, _ = map_rows(folder) or write_rows(
+        folder, _draw_blocks(factors, size, request.progress)
+    )
+    images = conform(images, crop=request.crop)
+    return _dataset(images, factors, f"drawn with seed {request.seed}")
 
 
 def write_faces(
