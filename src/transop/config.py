@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import tomli_w
 from pydantic import (
@@ -27,6 +27,12 @@ from transop.errors import SettingsError
 from transop.files import read_regular, reason_of
 
 PHASES = ("autoencoder", "operators", "fine_tuning", "classifier", "coefficient_encoder")
+# Named parts of an image: left, top, right, bottom as shares of width and height.
+CROPS = {
+    # The central square of CelebA's 178 x 218 pictures, at any scale and even when they were
+    # squashed to a square: the box is stretched back.
+    "celeba": (0.0, 20 / 218, 1.0, 198 / 218),
+}
 _LARGEST_RECIPE = 2**20  # bytes
 
 
@@ -35,6 +41,22 @@ class Section(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=()
+    )
+
+
+def check_crop(crop: Any) -> None:
+    """Refuse a crop that is neither a side in pixels, nor a known name, nor a box of shares."""
+    if crop is None or (isinstance(crop, int) and not isinstance(crop, bool) and crop > 0):
+        return
+    if isinstance(crop, str) and crop in CROPS:
+        return
+    if isinstance(crop, list | tuple) and len(crop) == 4:
+        numbers = all(isinstance(x, int | float) and 0 <= x <= 1 for x in crop)
+        if numbers and crop[0] < crop[2] and crop[1] < crop[3]:
+            return
+    raise ValueError(
+        f"crop={crop!r} is impossible; use the side of the central square in pixels, one of "
+        f"{', '.join(map(repr, CROPS))}, or [left, top, right, bottom] as shares from 0 to 1"
     )
 
 
@@ -47,17 +69,21 @@ class DataSettings(Section):
     fit: Literal["crop", "pad"] = Field(
         "crop", description="images that are not square: keep the central square, or pad with black"
     )
-    crop: (
-        Annotated[int, Field(ge=1)] | Literal["celeba"] | tuple[float, float, float, float] | None
-    ) = Field(
+    crop: int | str | tuple[float, float, float, float] | None = Field(
         None,
-        description="the part of every image to keep: the side of the central square in "
-        "pixels, 'celeba', or [left, top, right, bottom] as shares from 0 to 1",
+        description="the part of every image to keep: the side of the central square in pixels, "
+        "'celeba', or [left, top, right, bottom] as shares from 0 to 1",
     )
     split: Literal["paper", "official", "random"] | None = Field(
         None, description="'random' for any source; CelebA has 'paper' and 'official'"
     )
     limit: int | None = Field(None, ge=2, description="use only the first so many training images")
+
+    @field_validator("crop", mode="before")
+    @classmethod
+    def _crop_is_possible(cls, value: Any) -> Any:
+        check_crop(value)
+        return value
 
 
 class AutoencoderSettings(Section):

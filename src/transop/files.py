@@ -16,8 +16,8 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -30,7 +30,7 @@ _PROCESS_FOLDERS = (Path("/proc"), Path("/sys"))
 _ABANDONED_SECONDS = 24 * 3600
 
 
-def open_regular(path: str | Path) -> IO[bytes]:
+def open_regular(path: str | Path) -> BufferedReader:
     """Open a regular file for reading; whatever else the path leads to is refused.
 
     Args:

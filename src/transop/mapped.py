@@ -103,11 +103,12 @@ def write_rows(
 
 def _write_blocks(file: IO[bytes], blocks: Iterable[np.ndarray]) -> None:
     """Write numpy's header, the blocks, and the header again with the final number of rows."""
-    n_rows, header = 0, {}
+    n_rows, shape = 0, ()
+    header: dict[str, Any] = {}
     for block in blocks:
         if not header:
-            description = np.lib.format.dtype_to_descr(block.dtype)
             shape = block.shape[1:]
+            description = np.lib.format.dtype_to_descr(block.dtype)
             header = {"descr": description, "fortran_order": False, "shape": (0, *shape)}
             np.lib.format.write_array_header_1_0(file, header)
         # Plain writes, not a writable memory map: a full disk is then an error and not a crash.
@@ -117,7 +118,7 @@ def _write_blocks(file: IO[bytes], blocks: Iterable[np.ndarray]) -> None:
         raise ValueError("there are no rows to write")
     file.seek(0)
     # numpy leaves room in the header for the first axis to grow, so the length stays the same.
-    np.lib.format.write_array_header_1_0(file, {**header, "shape": (n_rows, *header["shape"][1:])})
+    np.lib.format.write_array_header_1_0(file, {**header, "shape": (n_rows, *shape)})
     file.flush()
     os.fsync(file.fileno())
 

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import UInt8
 from torch.nn import functional
 
+from transop.config import CROPS, check_crop
 from transop.errors import DataError
 
 _log = logging.getLogger(__name__)
@@ -22,13 +23,6 @@ _LUMA = (0.299, 0.587, 0.114)  # ITU-R 601, the weights Pillow uses for RGB to g
 Box = tuple[float, float, float, float]
 Crop = int | str | Box
 Fit = Literal["crop", "pad"]
-
-# Named boxes: left, top, right, bottom as shares of width and height.
-CROPS: dict[str, Box] = {
-    # The central square of CelebA's 178 x 218 pictures, at any scale and even when they were
-    # squashed to a square: the box is stretched back.
-    "celeba": (0.0, 20 / 218, 1.0, 198 / 218),
-}
 
 
 def check_wishes(image_size: Any, channels: Any, fit: Any, crop: Any) -> None:
@@ -43,26 +37,15 @@ def check_wishes(image_size: Any, channels: Any, fit: Any, crop: Any) -> None:
         raise DataError(f"channels={channels!r} is impossible; use 1 (grey) or 3 (colour)")
     if fit not in ("crop", "pad"):
         raise DataError(f"fit={fit!r} is unknown; use 'crop' (central square) or 'pad' (whole)")
-    check_crop(crop)
+    try:
+        check_crop(crop)
+    except ValueError as error:
+        raise DataError(str(error)) from None
 
 
-def check_crop(crop: Any) -> None:
-    """Refuse a crop that is neither a side in pixels, nor a known name, nor a box of shares."""
-    if crop is None or (isinstance(crop, int) and not isinstance(crop, bool) and crop > 0):
-        return
-    if isinstance(crop, str) and crop in CROPS:
-        return
-    if isinstance(crop, list | tuple) and len(crop) == 4:
-        numbers = all(isinstance(x, int | float) and 0 <= x <= 1 for x in crop)
-        if numbers and crop[0] < crop[2] and crop[1] < crop[3]:
-            return
-    raise DataError(
-        f"crop={crop!r} is impossible; use the side of the central square in pixels, one of "
-        f"{', '.join(map(repr, CROPS))}, or [left, top, right, bottom] as shares from 0 to 1"
-    )
-
-
-def kept_part(width: int, height: int, fit: Fit, crop: Crop | None) -> tuple[Box, bool]:
+def kept_part(
+    width: int, height: int, fit: Fit, crop: Crop | None
+) -> tuple[tuple[int, int, int, int], bool]:
     """Find the part of an image that is kept.
 
     Args:
@@ -72,12 +55,14 @@ def kept_part(width: int, height: int, fit: Fit, crop: Crop | None) -> tuple[Box
         crop: the side of the central square in pixels, a name of ``CROPS`` or a box of shares.
 
     Returns:
-        Left, top, right and bottom in pixels, and whether the part is padded to a square; if
+        Left, top, right and bottom in whole pixels, and whether the part is padded to a square; if
         not, it is stretched to one.
     """
     if isinstance(crop, str | tuple | list):
-        left, top, right, bottom = CROPS[crop] if isinstance(crop, str) else crop
-        return (left * width, top * height, right * width, bottom * height), False
+        shares = CROPS[crop] if isinstance(crop, str) else crop
+        left, right = round(shares[0] * width), round(shares[2] * width)
+        top, bottom = round(shares[1] * height), round(shares[3] * height)
+        return (left, top, max(right, left + 1), max(bottom, top + 1)), False
     if crop is None and fit == "pad":
         return (0, 0, width, height), width != height
     side = min(width, height) if crop is None else crop
@@ -112,10 +97,10 @@ def conform(
         Images of the wanted shape.
     """
     height, width = images.shape[2:]
-    box, padded = kept_part(width, height, fit, crop)
-    left, top, right, bottom = (round(edge) for edge in box)
-    part = images[:, :, top : max(bottom, top + 1), left : max(right, left + 1)]
-    if part.shape != images.shape:
+    (left, top, right, bottom), padded = kept_part(width, height, fit, crop)
+    part = images
+    if (right - left, bottom - top) != (width, height):
+        part = images[:, :, top:bottom, left:right]
         _log.warning(
             "images are %d x %d: keeping the part of %d x %d", height, width, *part.shape[2:]
         )

@@ -73,7 +73,7 @@ def _client(name: str) -> str:
 
 
 def _run(command: list[str], folder: Path, output: int = subprocess.PIPE) -> None:
-    """Run a package client inside the scratch folder; the last line it prints becomes the reason."""
+    """Run a package client inside the scratch folder; its last line becomes the reason."""
     try:
         subprocess.run(
             command,

@@ -84,16 +84,18 @@ def square_pixels(
     """Turn a decoded picture into pixels of the wanted shape, as `read_picture` does."""
     picture = _flatten(picture).convert("L" if channels == 1 else "RGB")
     box, padded = kept_part(picture.width, picture.height, fit, crop)
+    if box != (0, 0, *picture.size):
+        picture = picture.crop(box)
     if padded:
         scale = size / max(picture.size)
         inner = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
         square = Image.new(picture.mode, (size, size))
         resized = picture.resize(inner, Image.Resampling.BILINEAR)
         square.paste(resized, ((size - inner[0]) // 2, (size - inner[1]) // 2))
-    elif box == (0, 0, size, size) and picture.size == (size, size):
+    elif picture.size == (size, size):
         square = picture
     else:
-        square = picture.resize((size, size), Image.Resampling.BILINEAR, box=box)
+        square = picture.resize((size, size), Image.Resampling.BILINEAR)
     pixels = np.asarray(square, dtype=np.uint8)
     return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
 

@@ -67,11 +67,11 @@ class DatasetRequest:
                     f"{option}={self.options[option]!r} is not an option of data set {name!r}; "
                     f"valid options: {choices}"
                 )
-        choices = (*splits, "random")
-        if self.split is not None and self.split not in choices:
+        valid = (*splits, "random")
+        if self.split is not None and self.split not in valid:
             raise DataError(
                 f"split={self.split!r} does not exist for data set {name!r}; choose one of "
-                f"{', '.join(choices)}, or leave it out for the split of the source"
+                f"{', '.join(valid)}, or leave it out for the split of the source"
             )
 
 

@@ -8,6 +8,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
@@ -170,33 +171,23 @@ def obtain(catalogue: Catalogue, request: DatasetRequest) -> Obtained:
     cache = Place(f"cache {folder}", lambda: folder)
     tried: list[str] = []
 
-    def attempt(
-        description: str, success: str, get: Callable[[], dict[str, Path]]
-    ) -> Obtained | None:
+    sources: list[tuple[str, str, Callable[[], dict[str, Path]]]] = [
+        (cache.description, "found", partial(_look, catalogue, cache, damaged_aside=True)),
+        *((p.description, "found", partial(_look, catalogue, p)) for p in catalogue.places),
+        *(
+            (s.description, "fetched", partial(_fetch, catalogue, s, folder, request))
+            for s in catalogue.suppliers
+        ),
+    ]
+    for description, success, get in sources:
         try:
             paths, outcome = get(), success
         except (SourceUnavailable, FileProblem, OSError) as problem:
             paths, outcome = {}, str(problem)
         tried.append(f"{description}: {outcome}")
         _log.info("%s: %s", description, outcome)
-        return Obtained(paths, description, tuple(tried)) if paths else None
-
-    for place in (cache, *catalogue.places):
-        found = attempt(
-            place.description,
-            "found",
-            lambda p=place: _look(catalogue, p, damaged_aside=p is cache),
-        )
-        if found is not None:
-            return found
-    for supplier in catalogue.suppliers:
-        found = attempt(
-            supplier.description,
-            "fetched",
-            lambda s=supplier: _fetch(catalogue, s, folder, request),
-        )
-        if found is not None:
-            return found
+        if paths:
+            return Obtained(paths, description, tuple(tried))
     lines = [f"  {number}. {line}" for number, line in enumerate(tried, start=1)]
     raise DataError(
         f"data set {catalogue.name!r} could not be found or fetched. Tried, in order:\n"
@@ -224,7 +215,7 @@ def _from_user(catalogue: Catalogue, path: Path) -> Obtained:
     return Obtained(paths, description, (f"{description}: found",))
 
 
-def _look(catalogue: Catalogue, place: Place, *, damaged_aside: bool) -> dict[str, Path]:
+def _look(catalogue: Catalogue, place: Place, *, damaged_aside: bool = False) -> dict[str, Path]:
     """Verify every file of a place; in the cache, rename damaged ones."""
     folder = place.find()
     if folder is None:

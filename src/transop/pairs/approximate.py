@@ -118,7 +118,7 @@ def _build(
     chosen = torch.randperm(n, generator=generator)[: _ROWS_PER_CENTRE * n_cells].sort().values
     index.train(_rows(features, chosen))
     faiss.write_index(index, str(folder / "trained"))
-    shards = []
+    shards: list[str] = []
     per_shard = max(_BLOCK, _SHARD_BYTES // index.code_size // _BLOCK * _BLOCK)
     for first in progress(range(0, n, per_shard), "indexing features", -(-n // per_shard)):
         for start in range(first, min(first + per_shard, n), _BLOCK):
@@ -138,7 +138,7 @@ def _without_own(near: Int64[np.ndarray, "b k+1"], start: int) -> Int64[np.ndarr
     """Take each row itself out of the list of its nearest rows."""
     own = near == np.arange(start, start + len(near))[:, None]
     own[~own.any(1), -1] = True  # so many equal rows that its own is not among the nearest
-    return near[~own].reshape(len(near), -1)
+    return np.asarray(near[~own].reshape(len(near), -1))
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import csv
 import io
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -149,7 +149,11 @@ def _guess_name(array: np.ndarray, positions: Positions) -> str:
 
 
 def _read_file(path: Path) -> Mapping[str, Any] | np.ndarray:
-    readers = {".csv": _read_csv, ".npz": read_arrays, ".npy": read_npy}
+    readers: dict[str, Callable[[Path], Mapping[str, Any] | np.ndarray]] = {
+        ".csv": _read_csv,
+        ".npz": read_arrays,
+        ".npy": read_npy,
+    }
     if path.suffix not in readers:
         raise DataError(f"given='{path}' has an unknown ending; pass a .npz, .npy or .csv file")
     if not path.exists():
