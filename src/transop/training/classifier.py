@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 from transop.config import ClassifierSettings
 from transop.data import ImageDataset
 from transop.errors import ArtifactError, SettingsError
+from transop.files import require_regular
 from transop.model import ManifoldAutoencoder
 from transop.networks import AttributeNet, build_classifier, prefer_channels_last
 from transop.training.attributes import (
@@ -184,6 +185,7 @@ def call_factory(name: str) -> nn.Module:
 
 def _load_weights(classifier: nn.Module, weights: str) -> None:
     try:
+        require_regular(weights)
         classifier.load_state_dict(load_file(Path(weights)))
     except (OSError, SafetensorError) as error:
         raise ArtifactError(
