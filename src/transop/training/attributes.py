@@ -30,6 +30,7 @@ from transop.training.schedule import schedule_rate
 from transop.training.session import Session
 
 PHASE = "classifier"
+WEIGHT_DECAY = 1e-4  # of Adam
 _CHUNK = 500
 
 
@@ -117,7 +118,7 @@ def train_attributes(
     batch_size = min(settings.batch_size, len(rows))
     per_epoch, n_steps = steps_in(settings.epochs, len(rows), batch_size)
     optimiser = torch.optim.Adam(
-        network.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
+        network.parameters(), settings.learning_rate, weight_decay=WEIGHT_DECAY
     )
     wrapped = session.set_up(network)
     weighting = DynamicLossWeights(len(network.attribute_names), settings.loss_temperature)

@@ -88,10 +88,11 @@ def train_autoencoder(
         items_per_step=batch_size,
         explain=lambda: f"lower autoencoder.learning_rate (now {settings.learning_rate:g})",
     )
+    edge_weight = session.settings.beyond_paper.edge_weight
     for step in loop:
         images = load_images(dataset, order.rows(step), session)
         if loss is None:
-            value = reconstruction_loss(wrapped(images), images, settings.edge_weight)
+            value = reconstruction_loss(wrapped(images), images, edge_weight)
         else:
             value = loss(wrapped, images, noise)
         if not loop.check(value):

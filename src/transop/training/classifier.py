@@ -18,9 +18,11 @@ from torch.nn.functional import cross_entropy
 from transop.config import ClassifierSettings
 from transop.data import ImageDataset
 from transop.errors import ArtifactError, SettingsError
+from transop.files import require_regular
 from transop.model import ManifoldAutoencoder
 from transop.networks import AttributeNet, build_classifier, prefer_channels_last
 from transop.training.attributes import (
+    WEIGHT_DECAY,
     attribute_accuracies,
     make_attribute_classifier,
     train_attributes,
@@ -85,7 +87,7 @@ def _train(
     batch_size = min(settings.batch_size, len(rows))
     per_epoch, n_steps = steps_in(settings.epochs, len(rows), batch_size)
     optimiser = torch.optim.Adam(
-        classifier.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
+        classifier.parameters(), settings.learning_rate, weight_decay=WEIGHT_DECAY
     )
     wrapped = session.set_up(classifier)
     inputs_of = _inputs(session, model, dataset)
@@ -183,6 +185,7 @@ def call_factory(name: str) -> nn.Module:
 
 def _load_weights(classifier: nn.Module, weights: str) -> None:
     try:
+        require_regular(weights)
         classifier.load_state_dict(load_file(Path(weights)))
     except (OSError, SafetensorError) as error:
         raise ArtifactError(

@@ -158,7 +158,7 @@ def _train(
         moved = transport(operators, laplace_from_uniform(scales, uniform), points)
         opinion = log_softmax(judge(moved), -1)
         change = kl_div(opinion, targets.at(rows), reduction="batchmean", log_target=True)
-        divergence = laplace_kl(scales, settings.prior_scale, direction=settings.kl_direction)
+        divergence = laplace_kl(scales, settings.prior_scale)
         prior = _mean_over(divergence, living) + _mean_over(divergence, ~living)
         value = change + settings.kl_weight * prior
         if not loop.check(value):

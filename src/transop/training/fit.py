@@ -182,14 +182,12 @@ def _build_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder
         settings.operators.n_operators,
         settings.autoencoder.latent_dimension,
         n_blocks=settings.operators.n_blocks,
-        initialisation=settings.operators.initialisation,
-        variance=settings.operators.variance,
         generator=session.generator("weights", "operators"),
     )
     model = ManifoldAutoencoder(
         network,
         operators,
-        sparsity_weight=settings.operators.sparsity_weight,
+        sparsity_weight=settings.objective.sparsity_weight,
         prior_scale=settings.coefficient_encoder.prior_scale,
         class_names=dataset.meta.class_names,
     )

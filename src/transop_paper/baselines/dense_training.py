@@ -68,7 +68,7 @@ def dense_fine_tuning_phase(
 ) -> dict[str, Any]:
     """Train autoencoder, dictionary and coefficient network together."""
     settings = session.settings.fine_tuning
-    model.numbers["operator_decay"] = settings.operator_decay
+    model.numbers["operator_decay"] = session.settings.fine_tuning_objective.operator_decay
     pairs = make_pairs(session, model.network, dataset)
     batch_size = min(settings.batch_size, len(pairs))
     per_epoch, n_steps = steps_in(settings.epochs, len(pairs), batch_size)

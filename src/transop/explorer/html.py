@@ -1,4 +1,4 @@
-"""Pieces of the page as text: pictures, bars, strips and curves.
+"""Pieces of the page as HTML: pictures, bars, strips and curves.
 
 Pictures travel inside the page as data addresses, so that the server writes and serves no files.
 Colours are the theme's variables, so that light and dark both work.
@@ -7,6 +7,7 @@ Colours are the theme's variables, so that light and dark both work.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from html import escape
 from io import BytesIO
@@ -70,6 +71,11 @@ def captioned(image: Float[np.ndarray, "c h w"], words: str, *, size: str = "lar
     """Show an image with words below it."""
     shown = picture(image, words, size=size)
     return f"<figure>{shown}<figcaption>{escape(words)}</figcaption></figure>"
+
+
+def without_folders(text: str) -> str:
+    """Shorten absolute paths to their last part: visitors need not know the server's folders."""
+    return re.sub(r"(?<![\w.:/~-])(?:~|[A-Za-z]:)?(?:[/\\][^\s'\"<>/\\]+)+(?=[/\\])", "...", text)
 
 
 def notice(words: str, *, tone: str = "plain") -> str:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import gradio as gr
 
-from transop.data.picture import EXTENSIONS
-from transop.explorer.augmenting import MOST_COPIES, Augmented, augment_images
-from transop.explorer.fragments import contact_sheet, download, notice
-from transop.explorer.intake import MOST_IMAGES, read_collection
+from transop.explorer.augment import MOST_COPIES, Augmented, augment_images
+from transop.explorer.html import contact_sheet, download, notice
 from transop.explorer.opened import ExploredRun
-from transop.explorer.views.events import PATIENT, sentences
+from transop.explorer.uploads import MOST_IMAGES, Uploads, read_collection
+from transop.explorer.views.events import PATIENT, sent, sentences
+from transop.explorer.views.files import file_field
 
 _LISTED = 8
 
 
-def lay_out(run: ExploredRun) -> None:
+def lay_out(run: ExploredRun, uploads: Uploads) -> None:
     """Lay the view out inside the current tab."""
     if run.model.coefficient_encoder is None:
         words = (
@@ -23,16 +23,13 @@ def lay_out(run: ExploredRun) -> None:
         )
         gr.HTML(notice(words, tone="missing"))
     files, *numbers = _inputs()
-    go = gr.Button("Augment", variant="primary", elem_id="augment")
     result = gr.HTML(elem_id="augmented")
 
-    def augmented(
-        chosen: list[str] | None, n_copies: float, factor: float, start: float | None
-    ) -> tuple[str, None]:
+    def augmented(n_copies: float, factor: float, start: float | None, event: gr.EventData) -> str:
         with sentences():
-            images, complaints = read_collection(chosen or [], run.model)
+            images, complaints = read_collection(uploads.take(sent(event, "files")), run.model)
             if not images and complaints:
-                return _complaints(complaints), None
+                return _complaints(complaints)
             found = augment_images(
                 run,
                 images,
@@ -40,23 +37,21 @@ def lay_out(run: ExploredRun) -> None:
                 multiplier=float(factor),
                 seed=abs(int(start or 0)),
             )
-        text = _notice(found) + _saves(found) + contact_sheet(found.shown)
-        return _complaints(complaints) + text, None
+            text = _notice(found) + _saves(found) + contact_sheet(found.shown)
+            return _complaints(complaints) + text
 
-    go.click(augmented, [files, *numbers], [result, files], **PATIENT)
+    files.submit(augmented, numbers, result, **PATIENT)
 
 
-def _inputs() -> tuple[gr.File, gr.Slider, gr.Slider, gr.Number]:
+def _inputs() -> tuple[gr.HTML, gr.Slider, gr.Slider, gr.Number]:
     """Ask for files, number of copies, factor and seed."""
     with gr.Row():
         with gr.Column(min_width=280):
-            files = gr.File(
-                file_count="multiple",
-                file_types=[*sorted(EXTENSIONS), ".zip"],
-                label=f"Images, or zips of images: at most {MOST_IMAGES}, 20 MB a file",
-                height=180,
-                elem_id="augment-files",
+            words = (
+                "Choose images, or zips of images, or drop them here: "
+                f"at most {MOST_IMAGES} images, 20 MB a file"
             )
+            files = file_field("augment-files", words, button="Augment", zips=True)
         with gr.Column(min_width=280):
             copies = gr.Slider(1, MOST_COPIES, value=6, step=1, label="Copies of each")
             multiplier = gr.Slider(0.1, 4, value=1, step=0.1, label="Factor on the scales")

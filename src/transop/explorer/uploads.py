@@ -1,7 +1,9 @@
-"""What people bring to the page, files and drawings, turned into images or refused in a sentence.
+"""Files and drawings that people send to the page, turned into images or refused in a sentence.
 
-Every file goes through the library's own picture reader, never through Gradio's, so that
-decompression bombs are refused before a pixel is unpacked.
+Uploads are kept in memory for a few minutes at most, under a token that only the sender knows, and
+go when they are read. They are never written to disk and cannot be fetched back. Every file goes
+through the library's own picture reader, so that decompression bombs are refused before a pixel is
+unpacked.
 """
 
 from __future__ import annotations
@@ -9,24 +11,29 @@ from __future__ import annotations
 import base64
 import binascii
 import lzma
+import secrets
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from io import BytesIO
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
+from threading import Lock
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from transop.data.picture import EXTENSIONS, UnreadablePicture, read_picture
-from transop.errors import DataError
+from transop.errors import DataError, UserError
 from transop.model import ManifoldAutoencoder
 
 LARGEST_FILE = 20 * 2**20  # bytes of one upload, and of one unpacked member of a zip
 MOST_IMAGES = 200
+_MOST_FILES = 1000  # at a time; even empty ones cost something
 _LARGEST_ZIP = 10 * LARGEST_FILE  # bytes of all that a zip unpacks to
 _LARGEST_DRAWING = 2**20
+_LONGEST_NAME = 100
 # What reading a damaged, encrypted or unusual member of a zip may raise.
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -38,6 +45,77 @@ _DAMAGE = (
     OSError,
 )
 _PREFIX = "data:image/png;base64,"
+
+File = tuple[str, bytes]  # name and content
+
+
+class Uploads:
+    """Files that were sent and not yet read, of all sessions together.
+
+    Args:
+        total: bytes that may wait at a time.
+        seconds: after which a file that nobody has read is dropped; the server sees to it.
+    """
+
+    def __init__(self, *, total: int = 10 * LARGEST_FILE, seconds: float = 300) -> None:
+        self.total = total
+        self.seconds = seconds
+        self._sizes: dict[str, int] = {}
+        self._contents: dict[str, bytes] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def reserve(self, size: int) -> str:
+        """Make room for a file of so many bytes; give its token."""
+        with self._lock:
+            is_full = sum(self._sizes.values()) + size > self.total
+            if is_full or len(self._sizes) >= _MOST_FILES:
+                raise UserError("too many uploads are waiting; try again in a few minutes")
+            token = secrets.token_urlsafe(16)
+            self._sizes[token] = size
+        return token
+
+    def fill(self, token: str, content: bytes) -> None:
+        """Keep a file under its token."""
+        with self._lock:
+            self._contents[token] = content
+            self._sizes[token] = len(content)
+
+    def drop(self, token: str) -> None:
+        """Forget a file, if it is still there."""
+        with self._lock:
+            self._sizes.pop(token, None)
+            self._contents.pop(token, None)
+
+    def take(self, listed: Any) -> list[File]:
+        """Give the files that an event of the page lists, and forget them.
+
+        Args:
+            listed: a list of objects with ``name`` and ``token``, as the page sends it.
+        """
+        if not isinstance(listed, list) or not listed:
+            raise DataError("no file arrived; upload it again")
+        found = []
+        for item in listed[:_MOST_FILES]:
+            token = item.get("token") if isinstance(item, dict) else None
+            with self._lock:
+                content = self._contents.pop(token, None) if isinstance(token, str) else None
+                if content is not None:
+                    self._sizes.pop(str(token), None)
+            name = _bare_name(item.get("name") if isinstance(item, dict) else None)
+            if content is None:
+                raise DataError(f"'{name}' did not arrive; upload it again")
+            found.append((name, content))
+        return found
+
+
+def _bare_name(name: Any) -> str:
+    """Take the last part of a file's name, of a length that can be shown."""
+    text = name if isinstance(name, str) else "upload"
+    bare = PurePosixPath(text.replace("\\", "/")).name or "upload"
+    return bare[-_LONGEST_NAME:]
 
 
 def read_bytes(content: bytes, name: str, model: ManifoldAutoencoder) -> Float[Tensor, "c h w"]:
@@ -58,11 +136,6 @@ def read_bytes(content: bytes, name: str, model: ManifoldAutoencoder) -> Float[T
     return torch.from_numpy(pixels.copy()).float() / 255
 
 
-def read_upload(file: str | Path, model: ManifoldAutoencoder) -> Float[Tensor, "c h w"]:
-    """Read an uploaded image and remove the server's copy of it."""
-    return read_bytes(_take(Path(file)), Path(file).name, model)
-
-
 def read_drawing(text: object, model: ManifoldAutoencoder) -> Float[Tensor, "c h w"]:
     """Read a drawing that the page sends as a data address."""
     if not isinstance(text, str) or not text.startswith(_PREFIX) or len(text) > _LARGEST_DRAWING:
@@ -75,9 +148,9 @@ def read_drawing(text: object, model: ManifoldAutoencoder) -> Float[Tensor, "c h
 
 
 def read_collection(
-    files: Sequence[str | Path], model: ManifoldAutoencoder
+    files: Sequence[File], model: ManifoldAutoencoder
 ) -> tuple[dict[str, Float[Tensor, "c h w"]], list[str]]:
-    """Read uploaded images and zips of images, removing the server's copies.
+    """Read uploaded images and zips of images.
 
     Returns:
         The images by name, and a sentence for every file left out.
@@ -92,36 +165,22 @@ def read_collection(
             images[_free(name, images)] = read_bytes(content, name, model)
         except DataError as error:
             complaints.append(str(error))
-    for file in files:  # those not come to, too
-        Path(file).unlink(missing_ok=True)
     return images, complaints
 
 
-def _members(files: Sequence[str | Path], complaints: list[str]) -> Iterator[tuple[str, bytes]]:
+def _members(files: Sequence[File], complaints: list[str]) -> Iterator[File]:
     """Give uploaded images and those inside of uploaded zips, one at a time."""
-    for file in map(Path, files):
+    for name, content in files:
         try:
-            content = _take(file)
-            if file.suffix.lower() == ".zip":
-                yield from _unzip(content, file.name, complaints)
+            if name.lower().endswith(".zip"):
+                yield from _unzip(content, name, complaints)
             else:
-                yield file.name, content
+                yield name, content
         except DataError as error:
             complaints.append(str(error))
 
 
-def _take(file: Path) -> bytes:
-    """Read an upload, at most one byte more than allowed, and delete it."""
-    try:
-        with file.open("rb") as stream:
-            return stream.read(LARGEST_FILE + 1)
-    except OSError:
-        raise DataError(f"'{file.name}' did not arrive; upload it again") from None
-    finally:
-        file.unlink(missing_ok=True)
-
-
-def _unzip(content: bytes, name: str, complaints: list[str]) -> Iterator[tuple[str, bytes]]:
+def _unzip(content: bytes, name: str, complaints: list[str]) -> Iterator[File]:
     """Unpack the images of a zip by bare names, each only when it is asked for.
 
     Neither one member nor all together may unpack to more than is allowed.

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.errors import UserError
-from transop.explorer.fragments import png
+from transop.explorer.html import png
 from transop.explorer.opened import ExploredRun
 
 MOST_COPIES = 12

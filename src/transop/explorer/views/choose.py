@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transop.data.picture import EXTENSIONS
-from transop.explorer.fragments import notice
-from transop.explorer.intake import read_drawing, read_upload
+from transop.explorer.html import notice
 from transop.explorer.opened import ExploredRun
-from transop.explorer.views.events import CHOOSING, PATIENT, sentences
+from transop.explorer.uploads import Uploads, read_bytes, read_drawing
+from transop.explorer.views.events import CHOOSING, PATIENT, sent, sentences
+from transop.explorer.views.files import file_field
 
 Handler = Callable[[Tensor], Any]
 
@@ -42,16 +42,15 @@ element.querySelector('button').addEventListener('click', clear);
 class Chooser:
     """The three ways to bring an image, side by side on small tabs."""
 
-    def __init__(self, run: ExploredRun, key: str, *, number: int = 1) -> None:
+    def __init__(self, run: ExploredRun, uploads: Uploads, key: str, *, number: int = 1) -> None:
         self.run = run
+        self.uploads = uploads
         with gr.Tabs(elem_classes="tp-chooser"):
             with gr.Tab("Pick"):
                 self._pick(key, number)
             with gr.Tab("Upload"):
-                kinds = sorted(EXTENSIONS)
-                self.upload = gr.UploadButton(
-                    "Choose an image file", file_types=kinds, elem_id=f"{key}-upload"
-                )
+                words = "Choose an image file, or drop it here"
+                self.upload = file_field(f"{key}-upload", words)
                 gr.HTML(notice("At most 20 MB. Cropped to a square and resized for the model."))
             with gr.Tab("Draw"):
                 self.drawing = gr.HTML(
@@ -93,15 +92,16 @@ class Chooser:
         if self.picking is not None:
             self._connect_picking(handle, outputs, *self.picking)
 
-        def uploaded(file: str) -> Any:
+        def uploaded(event: gr.EventData) -> Any:
             with sentences():
-                return handle(read_upload(file, self.run.model))
+                ((name, content), *_) = self.uploads.take(sent(event, "files"))
+                return handle(read_bytes(content, name, self.run.model))
 
         def drawn(event: gr.EventData) -> Any:
             with sentences():
-                return handle(read_drawing(event._data.get("picture"), self.run.model))
+                return handle(read_drawing(sent(event, "picture"), self.run.model))
 
-        self.upload.upload(uploaded, self.upload, outputs, **PATIENT)
+        self.upload.submit(uploaded, None, outputs, **PATIENT)
         self.drawing.submit(drawn, None, outputs, **CHOOSING)
 
     def _connect_picking(
@@ -118,17 +118,17 @@ class Chooser:
                 return handle(self.run.example(chosen, int(number or 0)))
 
         def following(kind: int, number: float | None) -> list[Any]:
-            count = len(self.run.rows(None if kind == _ANY else kind))
-            step = int(number or 0) % max(1, count) + 1
+            with sentences():
+                count = len(self.run.rows(None if kind == _ANY else kind))
+                step = int(number or 0) % max(1, count) + 1
             return [step, *picked(kind, step)]
 
         def of_class(kind: int) -> list[Any]:
             return [1, *picked(kind, 1)]
 
         def typed(kind: int, number: float | None) -> Any:
-            if number is None:  # the field is empty while somebody writes another number
-                return [gr.skip()] * len(outputs)
-            return picked(kind, number)
+            # The field is empty while somebody writes another number.
+            return picked(kind, 1 if number is None else number)
 
         both = [label, position]
         position.input(typed, both, outputs, **CHOOSING)
