@@ -34,11 +34,10 @@ def require(extra: str, purpose: str, alternative: str = "") -> None:
         alternative: another way out, as the end of that sentence.
     """
     if missing := missing_modules(extra):
-        modules = " and ".join(missing)
         other = f", {alternative}" if alternative else ""
         raise MissingExtra(
-            f"{purpose} needs {modules}, not installed here; install with: "
-            f"pip install 'transop[{extra}]'{other}"
+            f"{purpose} needs packages that are not installed ({', '.join(missing)}); install them "
+            f"with: pip install 'transop[{extra}]'{other}"
         )
 
 
