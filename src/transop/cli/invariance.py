@@ -14,6 +14,7 @@ import typer
 from transop.cli.runs import DataOption
 from transop.cli.terminal import Terminal
 from transop.errors import UserError
+from transop.extras import require
 
 if TYPE_CHECKING:
     from transop.evaluation import Invariance, Strip, Tolerance
@@ -48,6 +49,7 @@ def invariance(
 
     For a classifier of your own, a coefficient encoder is trained first, once, in RUN/classifiers.
     """
+    require("report", "drawing the invariances")
     terminal: Terminal = ctx.obj
     if weights is not None and classifier is None:
         raise UserError("--weights needs --classifier, which says what they are the weights of")

@@ -10,6 +10,7 @@ import typer
 
 from transop.cli.terminal import Terminal
 from transop.errors import DataError, UserError
+from transop.extras import require
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +43,7 @@ def path(
     ] = False,
 ) -> None:
     """Walk from one image to another and beyond, along the learned operators."""
+    require("report", "drawing the path")
     terminal: Terminal = ctx.obj
     kind = _kind_of(out)
     chosen = parse_times(times or ("0:2:41" if kind == ".gif" else "0:2:9"))

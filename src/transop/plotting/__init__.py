@@ -1,5 +1,9 @@
 """Figures: arrays in, matplotlib ``Figure`` out; nothing here computes or touches a model."""
 
+from transop.extras import require
+
+require("report", "drawing pictures")  # before the files below import matplotlib
+
 from transop.colours import COLOURS
 from transop.plotting.animations import animate
 from transop.plotting.blocks import Block, draw_block, image_blocks, image_gap, roomy

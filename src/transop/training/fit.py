@@ -24,7 +24,7 @@ from transop.training.fine_tuning import fine_tune
 from transop.training.latents import encode_split
 from transop.training.measures import measure_reconstruction
 from transop.training.operators import train_operators
-from transop.training.pairing import make_pairs
+from transop.training.pairing import check_backbone, make_pairs
 from transop.training.phases import Phase, TrainingPlan, train_phases
 from transop.training.session import Session
 
@@ -90,6 +90,8 @@ def train(
         resume: continue instead of starting.
         progress: announces long work.
     """
+    if settings.operators.epochs > 0 or settings.fine_tuning.epochs > 0:
+        check_backbone(settings.pairs)
     plan = TrainingPlan(ManifoldAutoencoder, _build_model, wanted_phases)
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
 

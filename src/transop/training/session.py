@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from transop.artifacts import RunFolder
 from transop.config import PHASES, RuntimeSettings, Settings
 from transop.errors import SettingsError
+from transop.extras import missing_modules
 from transop.progress import Progress, silent
 from transop.sharing import Ranks, is_launched
 from transop.training.events import EventFile
@@ -126,7 +127,7 @@ class Session:
         return in_half
 
     def write(self, phase: str, step: int, **values: Any) -> None:
-        """Add a line to the metrics and, for numbers, a point to TensorBoard."""
+        """Add a line to the metrics, and numbers to TensorBoard's files where it is installed."""
         if not self.writes:
             return
         self.folder.append_metrics({"phase": phase, "step": step, **values})
@@ -135,7 +136,7 @@ class Session:
             for name, value in values.items()
             if isinstance(value, int | float) and not isinstance(value, bool)
         }
-        if numbers:
+        if numbers and not missing_modules("tensorboard"):
             self._tensorboard(phase).add(step, numbers)
 
     def find(self, phase: str, step: int, sign: str, finding: str) -> None:
@@ -169,7 +170,8 @@ class Session:
             self.folder.rewind_metrics(phase, step)
             self.findings = {key: f for key, f in self.findings.items() if key[0] != phase}
             self.recall_findings()
-            if self._tensorboard_folder(phase).exists():
+            folder = self._tensorboard_folder(phase)
+            if folder.exists() and not missing_modules("tensorboard"):
                 self._tensorboard(phase, purge_step=step + 1)
 
     def _tensorboard(self, phase: str, purge_step: int | None = None) -> EventFile:

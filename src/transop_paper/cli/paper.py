@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transop.cli import DataOption, Terminal
+from transop.extras import require
 from transop_paper.cli.table1 import (
     ChangesOption,
     DatasetOption,
@@ -61,6 +62,8 @@ def paper(
     Baselines it compares with are trained beside the run, in RUN/companions, unless they are
     there already.
     """
+    require("paper", "transop paper")
+
     from transop.errors import UserError
     from transop_paper.figures import FIGURES
 
