@@ -41,8 +41,9 @@ KINDS = {
     "models": ("attacks.models", "Models"),
     "http": ("attacks.requests", "Requests"),
 }
+_PROBE = {"probe": ("attacks.probe", "Probe")}  # falls on purpose; see the tests
 CLEAN = ("used", "refused")
-_SECONDS = 20  # of one case
+_SECONDS = 20.0  # of one case
 _BATCH = 250  # cases of one process
 _MEMORY = 3 * 2**30  # bytes that a process may allocate
 _LARGEST_FILE = 2**28  # bytes that it may write into one file
@@ -58,13 +59,13 @@ class Hang(BaseException):
 # Inside the cage
 
 
-def work(kind: str, first: int, count: int, seed: int, report: Path) -> None:
+def work(kind: str, first: int, count: int, seed: int, seconds: float, report: Path) -> None:
     """Run cases in this process, one after the other, and write down how each ends."""
     attempts: list[str] = []
     sys.addaudithook(lambda event, _: attempts.append(event) if event in _FORBIDDEN else None)
     signal.signal(signal.SIGALRM, _ring)
     warnings.simplefilter("ignore")
-    module, name = KINDS[kind]
+    module, name = {**KINDS, **_PROBE}[kind]
     with tempfile.TemporaryDirectory() as scratch, report.open("w", buffering=1) as lines:
         os.environ["TRANSOP_CACHE"] = str(Path(scratch) / "cache")
         os.chdir(scratch)
@@ -78,7 +79,7 @@ def work(kind: str, first: int, count: int, seed: int, report: Path) -> None:
             lines.write(json.dumps({"number": number, "case": title}) + "\n")
             attempts.clear()
             start = time.monotonic()
-            outcome, detail = _judge(run)
+            outcome, detail = _judge(run, seconds)
             if attempts and kind != "arguments":
                 outcome, detail = "ran code", attempts[0]
             took = round(time.monotonic() - start, 3)
@@ -87,13 +88,13 @@ def work(kind: str, first: int, count: int, seed: int, report: Path) -> None:
         attack.close()
 
 
-def _judge(run: Any) -> tuple[str, str]:
+def _judge(run: Any, seconds: float) -> tuple[str, str]:
     """Run one case; say how it ended and, if badly, where."""
     from attacks import Fell, Refused
 
     from transop.errors import UserError
 
-    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         run()
         return "used", ""
@@ -131,28 +132,31 @@ def _ring(number: int, frame: Any) -> None:
 # Outside
 
 
-def run_kind(kind: str, first: int, n_cases: int, seed: int) -> Iterator[dict[str, Any]]:
+def run_kind(
+    kind: str, first: int, n_cases: int, seed: int, seconds: float = _SECONDS
+) -> Iterator[dict[str, Any]]:
     """Run cases of one kind in processes of their own; a new one replaces one that died."""
     number, end = first, first + n_cases
     while number < end:
         count = min(_BATCH, end - number)
-        done = list(_cage(kind, number, count, seed))
+        done = list(_cage(kind, number, count, seed, seconds))
         yield from done
         number += len(done)
 
 
-def _cage(kind: str, first: int, count: int, seed: int) -> Iterator[dict[str, Any]]:
+def _cage(kind: str, first: int, count: int, seed: int, seconds: float) -> Iterator[dict[str, Any]]:
     """Run a batch and give its results, up to and including a case that ends the process."""
     with tempfile.TemporaryDirectory() as scratch:
         report, log = Path(scratch) / "report", Path(scratch) / "log"
         command = [sys.executable, __file__, "--kinds", kind, "--first", str(first)]
         command += ["--cases", str(count), "--seed", str(seed), "--report", str(report)]
+        command += ["--seconds", str(seconds)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": scratch}
         with log.open("wb") as stream:
             process = subprocess.Popen(
                 command, stdout=stream, stderr=stream, env=environment, start_new_session=True
             )
-            verdict = _watch(process, report)
+            verdict = _watch(process, report, 2 * seconds + 10)
         lines = [json.loads(line) for line in report.read_text().splitlines() if line]
         if not lines:
             raise SystemExit(f"{kind} could not start:\n{log.read_text()[-3000:]}")
@@ -166,9 +170,10 @@ def _cage(kind: str, first: int, count: int, seed: int) -> Iterator[dict[str, An
             raise SystemExit(f"{kind} stopped between cases:\n{log.read_text()[-3000:]}")
 
 
-def _watch(process: subprocess.Popen[bytes], report: Path) -> tuple[str, str] | None:
+def _watch(
+    process: subprocess.Popen[bytes], report: Path, patience: float
+) -> tuple[str, str] | None:
     """Wait for a process; end it if a case hangs or starts too many others, and say why."""
-    patience = 2 * _SECONDS + 10
     size, since = -1, time.monotonic()
     verdict = None
     while process.poll() is None and verdict is None:
@@ -176,8 +181,8 @@ def _watch(process: subprocess.Popen[bytes], report: Path) -> tuple[str, str] | 
         now = report.stat().st_size if report.exists() else 0
         if now != size or now == 0:
             size, since = now, (time.monotonic() if now else since)
-        if time.monotonic() - since > (patience if now else 10 * patience):
-            verdict = "hung", f"no answer for {patience} seconds"
+        if time.monotonic() - since > (patience if now else patience + 300):
+            verdict = "hung", f"no answer for {patience:.0f} seconds"
         if _session_size(process.pid) > _MOST_PROCESSES:
             verdict = "crashed", f"started more than {_MOST_PROCESSES} processes"
     with contextlib.suppress(ProcessLookupError):
@@ -247,20 +252,22 @@ def as_table(found: dict[str, Any]) -> str:
 def main() -> int:
     """Attack, print, store; the exit code is 1 if any case fell."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--kinds", nargs="+", choices=[*KINDS, *_PROBE], default=list(KINDS))
     parser.add_argument("--cases", type=int, default=10_000, help="of all kinds together")
     parser.add_argument("--first", type=int, default=0, help="number of the first case of a kind")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=_SECONDS, help="of one case")
     parser.add_argument("--out", type=Path, help="a JSON file; the table goes beside it as .md")
     parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.report:
-        work(options.kinds[0], options.first, options.cases, options.seed, options.report)
+        wanted = (options.first, options.cases, options.seed, options.seconds, options.report)
+        work(options.kinds[0], *wanted)
         return 0
     start, results = time.monotonic(), []
     for place, kind in enumerate(options.kinds):
         share = len(range(place, options.cases, len(options.kinds)))
-        for result in run_kind(kind, options.first, share, options.seed):
+        for result in run_kind(kind, options.first, share, options.seed, options.seconds):
             results.append(result)
             if len(results) % 500 == 0:
                 print(f"{len(results)} cases", file=sys.stderr, flush=True)

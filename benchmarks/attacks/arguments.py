@@ -106,7 +106,8 @@ class Arguments:
         arguments = [places[position] for position in positions.split()]
         if chance.random() < 0.35:
             place = chance.randrange(len(arguments))
-            arguments[place] = chance.choice(_PATHS + _WORDS).format(**places)
+            wrong = [word for word in _PATHS + _WORDS if name != "explore" or word != "{run}"]
+            arguments[place] = chance.choice(wrong).format(**places)
         for option in chance.sample(list(options), chance.randrange(min(3, len(options)) + 1)):
             values = options[option]
             if option in _FEW:

@@ -97,7 +97,7 @@ def test_settings_decide_fit_crop_and_split(tmp_path):
     assert [len(rows) for rows in own.splits.values()] == [20, 10]
     for wrong in ({"crop": "nobody"}, {"crop": 0}, {"fit": "stretch"}, {"split": "mine"}):
         with pytest.raises(SettingsError, match=next(iter(wrong))):
-            settings_from_tree({"data": wrong})
+            settings_from_tree({"data": wrong}, Settings)
 
 
 def test_a_split_that_only_celeba_has_is_refused_elsewhere():
