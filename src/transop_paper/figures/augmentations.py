@@ -7,7 +7,7 @@ import torch
 from matplotlib.figure import Figure
 
 from transop.evaluation import measure_kept_identity
-from transop.operators import sample_laplace
+from transop.operators import sample_moves
 from transop.plotting import COLOURS, Block, image_blocks
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.material import Material, as_array
@@ -26,8 +26,12 @@ def compute(material: Material) -> Numbers:
     frames = {}
     for name, scales in kinds.items():
         wide = scales[:, None].expand(-1, _SAMPLES, -1).cpu()
-        drawn = sample_laplace(wide, generator=material.generator("augmentations"))
-        moved = model.transport(points[:, None].expand(-1, _SAMPLES, -1), drawn)
+        moved, _ = sample_moves(
+            model.operators.operators.detach(),
+            points[:, None].expand(-1, _SAMPLES, -1),
+            wide,
+            generator=material.generator("augmentations"),
+        )
         frames[name] = as_array(model.decode(moved))
     arrays = {**frames, "inputs": as_array(material.dataset.batch(rows))}
     return Numbers(arrays, {"prior_scale": model.prior_scale, **_measure(material)})
