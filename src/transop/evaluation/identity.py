@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.evaluation.reconstruction import CHUNK
-from transop.operators import sample_laplace, transport
+from transop.operators import sample_moves
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def measure_kept_identity(
     """
     kept = moved = 0.0
     for z, scale in zip(torch.split(latents, CHUNK), torch.split(scales, CHUNK), strict=True):
-        there = transport(operators, sample_laplace(scale, generator=generator), z)
+        there, _ = sample_moves(operators, z, scale, generator=generator)
         same = classify_latents(there).argmax(-1) == classify_latents(z).argmax(-1)
         kept += same.float().reshape(len(z), -1).mean(1).sum().item()
         moved += ((there - z).norm(dim=1) / z.norm(dim=1)).sum().item()

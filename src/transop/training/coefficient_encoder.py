@@ -14,7 +14,7 @@ from transop.data import ImageDataset
 from transop.errors import SettingsError
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder
-from transop.operators import laplace_from_uniform, laplace_kl, transport
+from transop.operators import laplace_kl, sample_moves
 from transop.training.batches import BatchOrder
 from transop.training.distillation import Judge, ask_judge, distil
 from transop.training.latents import encode_split
@@ -155,7 +155,7 @@ def _train(
         scales = wrapped(points).float()
         # Drawn for the whole batch, so that it does not matter how many devices share it.
         uniform = torch.rand(batch_size, len(living), generator=noise)[share].to(scales)
-        moved = transport(operators, laplace_from_uniform(scales, uniform), points)
+        moved, _ = sample_moves(operators, points, scales, uniform=uniform)
         opinion = log_softmax(judge(moved), -1)
         change = kl_div(opinion, targets.at(rows), reduction="batchmean", log_target=True)
         divergence = laplace_kl(scales, settings.prior_scale)
