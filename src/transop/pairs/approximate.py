@@ -25,7 +25,7 @@ from transop.sharing import ALONE, Ranks
 _LOG = logging.getLogger(__name__)
 
 _BLOCK = 4096
-_SHARD_BYTES = 2**27  # of codes held in memory before they are written
+_SHARD_BYTES = 2**25  # of codes held in memory before they are written
 _RECALL_SAMPLE = 500
 _ROWS_PER_CENTRE = 39  # faiss asks for so many to place one
 

@@ -5,7 +5,7 @@ are known, they also show which factor a learned operator moves.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int8, UInt8
+from jaxtyping import Bool, Float, Int8, Int64, UInt8
 from PIL import Image
 
 from transop.data.celeba_layout import (
@@ -23,9 +23,6 @@ from transop.data.celeba_layout import (
     IMAGES,
     PARTITION_FILE,
     SIXTEEN_ATTRIBUTES,
-    format_attributes,
-    format_partition,
-    image_name,
 )
 from transop.data.conform import conform
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
@@ -187,6 +184,25 @@ def _write_jpeg(path: Path, image: UInt8[np.ndarray, "3 h w"]) -> None:
     picture = Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0)))
     picture.save(encoded, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
     path.write_bytes(encoded.getvalue())
+
+
+def image_name(index: int) -> str:
+    """Name the image with this index; CelebA counts from 1."""
+    return f"{index + 1:06d}.jpg"
+
+
+def format_attributes(values: Int8[np.ndarray, "files names"], names: Sequence[str]) -> str:
+    """Write attributes as CelebA does."""
+    rows = [
+        f"{image_name(i)} " + " ".join(f"{value:2d}" for value in row)
+        for i, row in enumerate(values.tolist())
+    ]
+    return "\n".join([str(len(values)), " ".join(names) + " ", *rows]) + "\n"
+
+
+def format_partition(parts: Int64[np.ndarray, " files"]) -> str:
+    """Write the partition as CelebA does."""
+    return "".join(f"{image_name(i)} {part}\n" for i, part in enumerate(parts.tolist()))
 
 
 def _write_tables(folder: Path, factors: Float[np.ndarray, "n f"]) -> None:
