@@ -165,8 +165,28 @@ class FineTuningSettings(Section):
     )
 
 
+class IdentitySettings(Section):
+    """What counts as the same when an image is moved."""
+
+    source: Literal["auto", "labels", "classifier", "graph"] = Field(
+        "auto",
+        description="labels, your own classifier, or groups of the neighbour graph; auto takes "
+        "the classifier if its weights are given, else labels if there are any, else the graph",
+    )
+    graph: Literal["latent", "perceptual", "both"] = Field(
+        "both", description="which neighbours the graph joins: of latents, of the run's pairs, both"
+    )
+    n_neighbours: int = Field(10, ge=1, description="of each image in the graph of latents")
+    n_communities: int | None = Field(
+        None, ge=2, description="groups of images; if left out, the largest gap of eigenvalues"
+    )
+    most_images: int = Field(
+        200_000, ge=100, description="beyond so many the graph is made of a sample"
+    )
+
+
 class ClassifierSettings(Section):
-    """The classifier whose opinion decides what counts as the same identity."""
+    """The network that tells identities apart."""
 
     domain: Literal["image", "latent"] = "image"
     network: Literal["lenet", "latent-mlp", "attributes", "auto"] = "auto"
@@ -197,7 +217,12 @@ class CoefficientEncoderSettings(Section):
     epochs: float = Field(20, ge=0)
     batch_size: int = Field(250, ge=2)
     learning_rate: float = Field(1e-3, gt=0)
-    prior_scale: float = Field(0.1, gt=0, description="zeta of the Laplace prior")
+    prior_scale: float | None = Field(
+        None,
+        gt=0,
+        description="zeta of the Laplace prior; if left out, moves as long as random images are "
+        "apart",
+    )
     kl_weight: float = Field(0.5, ge=0)
     kl_direction: Literal["posterior-to-prior", "prior-to-posterior"] = "posterior-to-prior"
     scale_multiplier: float = Field(0.1, gt=0)
@@ -247,6 +272,7 @@ class Settings(Section):
     pairs: PairSettings = PairSettings()
     operators: OperatorSettings = OperatorSettings()
     fine_tuning: FineTuningSettings = FineTuningSettings()
+    identity: IdentitySettings = IdentitySettings()
     classifier: ClassifierSettings = ClassifierSettings()
     coefficient_encoder: CoefficientEncoderSettings = CoefficientEncoderSettings()
     contractive: ContractiveSettings = ContractiveSettings()

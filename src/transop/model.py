@@ -49,6 +49,8 @@ class ManifoldAutoencoder(nn.Module):
         classifier_recipe: name and numbers that build the classifier again, or None.
         phases: the training phases this model has been through.
         class_names: what the classes are called, or None.
+        identity_facts: whose opinion the classifier's is (labels, the user's own, or groups of
+            the neighbour graph), as `transop.identity.Identity` stores it; None without one.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class ManifoldAutoencoder(nn.Module):
         classifier_recipe: dict[str, Any] | None = None,
         phases: Sequence[str] = (),
         class_names: Sequence[str] | None = None,
+        identity_facts: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if operators.dimension != autoencoder.shape.latent_dimension:
@@ -83,6 +86,7 @@ class ManifoldAutoencoder(nn.Module):
         self.classifier_recipe = classifier_recipe
         self.phases = tuple(phases)
         self.class_names = None if class_names is None else tuple(class_names)
+        self.identity_facts = identity_facts
         self.eval()
 
     @property
@@ -284,6 +288,7 @@ class ManifoldAutoencoder(nn.Module):
             "classifier_domain": self.classifier_domain,
             "phases": list(self.phases),
             "class_names": None if self.class_names is None else list(self.class_names),
+            "identity": self.identity_facts,
         }
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -383,6 +388,7 @@ def _build(
         classifier_recipe=recipe,
         phases=config["phases"],
         class_names=config["class_names"],
+        identity_facts=config.get("identity"),
     )
     prefer_channels_last(model)
     return model

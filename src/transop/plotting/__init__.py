@@ -6,6 +6,7 @@ from transop.plotting.bars import magnitude_bars, time_bars
 from transop.plotting.blocks import Block, draw_block, image_blocks, roomy
 from transop.plotting.curves import Line, Panel, draw_panel, latent_curves, line_panels
 from transop.plotting.grids import image_grid
+from transop.plotting.kept import kept_curves
 from transop.plotting.maps import embedding, heat_map, scale_map
 from transop.plotting.style import look, new_figure, render_figure, save_figure
 
@@ -21,6 +22,7 @@ __all__ = [
     "heat_map",
     "image_blocks",
     "image_grid",
+    "kept_curves",
     "latent_curves",
     "line_panels",
     "look",

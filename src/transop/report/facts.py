@@ -10,6 +10,7 @@ from transop.artifacts import RunFolder, read_json
 from transop.config import PHASES, Settings, load_settings
 from transop.errors import ArtifactError
 from transop.evaluation.wording import in_words
+from transop.identity import describe_identity
 
 METHODS = {
     "mae": "manifold autoencoder with transport operators",
@@ -25,10 +26,10 @@ HEADLINES: dict[str, tuple[str, str]] = {
     "living": ("operators in use", "the rest shrank to almost nothing"),
     "label_agreement": ("pairs share a label", "though labels were not used to pair"),
     "test_accuracy": ("classifier accuracy", "on held-out images"),
-    "kept_label_encoded": ("moves keep the label", "with encoded scales"),
-    "kept_label_prior": ("moves keep the label", "with one fixed scale, for comparison"),
+    "kept_encoded": ("moves keep identity", "with encoded scales"),
+    "kept_fixed": ("moves keep identity", "with one fixed scale, moves of the same length"),
 }
-_SHARES = {"label_agreement", "test_accuracy", "kept_label_encoded", "kept_label_prior"}
+_SHARES = {"label_agreement", "test_accuracy", "kept_encoded", "kept_fixed"}
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,16 @@ class RunFacts:
         for facts in self.phases.values():
             merged |= facts
         return [
-            Headline(_shown(key, merged[key], self.model), *words)
-            for key, words in HEADLINES.items()
+            Headline(_shown(key, merged[key], self.model), name, self._note(key, note))
+            for key, (name, note) in HEADLINES.items()
             if isinstance(merged.get(key), int | float)
         ]
+
+    def _note(self, key: str, note: str) -> str:
+        """Say beside every kept share whose opinion was kept."""
+        if not key.startswith("kept_"):
+            return note
+        return f"{note}; identity: {describe_identity(self.model.get('identity'))}"
 
     def about(self) -> list[tuple[str, str]]:
         """Say what was trained on what, where and how long."""
@@ -104,6 +111,7 @@ class RunFacts:
                 ("pairs", f"{settings.pairs.strategy}, {settings.pairs.n_neighbours} neighbours"),
                 ("latent scale", f"{model['latent_scale']:.4g}"),
                 ("sparsity weight", f"{model['sparsity_weight']:g}"),
+                ("identity", describe_identity(model.get("identity"))),
             ]
         return [
             *rows,

@@ -9,7 +9,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from transop.artifacts import RunFolder
-from transop.plotting import render_figure
+from transop.plotting import kept_curves, render_figure
 from transop_paper.figures import FIGURES
 from transop_paper.figures.training_curves import curves_of, draw
 
@@ -51,8 +51,7 @@ SHOWCASE = {
     ),
     "samples": (
         "Samples",
-        "Random moves of the outlined image, as far as the coefficient encoder thinks its class "
-        "allows.",
+        "Random moves of the outlined image, as far as its identity allows.",
     ),
 }
 
@@ -79,6 +78,22 @@ def training_curves(folder: RunFolder) -> Picture | None:
     return Picture(
         "training-curves", words.title, words.caption, _inline(render_figure(figure, "png"))
     )
+
+
+def kept_identity(folder: RunFolder) -> Picture | None:
+    """Draw kept identity against the length of moves, if the run has measured it."""
+    for record in reversed(list(folder.read_metrics())):
+        if "curves" in record and "identity" in record:
+            figure: Figure = kept_curves(record["curves"], record["identity"])
+            return Picture(
+                "kept-identity",
+                "Kept identity",
+                "How often random moves keep identity, by their mean length, and how much of the "
+                "data's spread they cover. The dashed line is one fixed scale that makes moves of "
+                "the same length. Bands are 95 % intervals over held-out images.",
+                _inline(render_figure(figure, "png")),
+            )
+    return None
 
 
 def _inline(content: bytes) -> str:

@@ -10,7 +10,7 @@ from jinja2 import Environment, StrictUndefined
 from transop import __version__
 from transop.artifacts import RunFolder, write_atomically
 from transop.report.facts import duration, read_facts
-from transop.report.pictures import collect_pictures, training_curves
+from transop.report.pictures import collect_pictures, kept_identity, training_curves
 
 
 def render_report(run: Path) -> str:
@@ -24,6 +24,7 @@ def render_report(run: Path) -> str:
     """
     folder = RunFolder(run)
     facts = read_facts(folder)
+    kept = kept_identity(folder)
     template = resources.files("transop.report").joinpath("page.html.jinja").read_text("utf-8")
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -34,7 +35,7 @@ def render_report(run: Path) -> str:
         run=str(run),
         total=duration(facts.seconds),
         curves=training_curves(folder),
-        pictures=collect_pictures(folder.figures),
+        pictures=[*collect_pictures(folder.figures), *([kept] if kept else [])],
         version=__version__,
     )
 
