@@ -5,14 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transop.config import Settings, load_settings, recipe_names, settings_from_tree
+from transop.config import (
+    Settings,
+    _apply_override,
+    as_override,
+    load_settings,
+    recipe_names,
+    settings_from_tree,
+)
 from transop.errors import SettingsError
 
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_shipped_recipe_is_valid_and_round_trips(name):
     settings = load_settings(name)
-    assert settings_from_tree(tomllib.loads(settings.to_toml())) == settings
+    assert settings_from_tree(tomllib.loads(settings.to_toml()), Settings) == settings
 
 
 @pytest.mark.parametrize(
@@ -65,4 +72,11 @@ def test_no_override_ever_escapes_as_another_error(key, value):
 def test_no_tree_ever_escapes_as_another_error(tree):
     for whole in (tree, {"autoencoder": tree}, {"operators": {"latent_scale": tree}}):
         with contextlib.suppress(SettingsError):
-            settings_from_tree(whole)
+            settings_from_tree(whole, Settings)
+
+
+@given(st.text(max_size=30) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans())
+def test_a_setting_written_as_an_override_is_read_back_as_it_was(value):
+    tree = {}
+    _apply_override(tree, as_override("section.key", value))
+    assert tree == {"section": {"key": value}}

@@ -56,11 +56,9 @@ def augment(
     import torch
 
     from transop.augment import TransportAugment, augment_folder
-    from transop.model import ManifoldAutoencoder
+    from transop.run import Run
 
-    model = ManifoldAutoencoder.from_pretrained(run)
-    if "operators" not in model.phases:
-        raise UserError(f"the run in '{run}' has learned no operators yet; train it further")
+    model = Run.open(run).require_phase("operators")
     settings: dict[str, Any] = {
         "p": p,
         "source": scales,

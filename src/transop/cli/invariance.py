@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transop.cli.runs import DataOption
 from transop.cli.terminal import Terminal
 from transop.errors import UserError
 
 if TYPE_CHECKING:
-    from transop.data import ImageDataset
     from transop.evaluation import Invariance, Strip, Tolerance
     from transop.model import ManifoldAutoencoder
     from transop.plotting import Block
+    from transop.run import Run
 
 _SHOWN = 3  # strips of high and of low scales
 _NAMED = 3  # operators listed per class
@@ -39,6 +40,7 @@ def invariance(
         Path | None,
         typer.Option(help="Its safetensors file; without one it is trained on the labels."),
     ] = None,
+    data: DataOption = None,
     images: Annotated[int, typer.Option(min=1, help="Held-out images to look at.")] = 10_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")] = False,
 ) -> None:
@@ -52,22 +54,15 @@ def invariance(
     if weights is not None and classifier is None:
         raise UserError("--weights needs --classifier, which says what they are the weights of")
 
-    from transop.config import load_settings
-    from transop.data import load_dataset
     from transop.evaluation import draw_strip, measure_invariance
-    from transop.model import ManifoldAutoencoder
+    from transop.run import Run
 
-    settings = load_settings(run / "config.toml")
-    dataset = load_dataset(
-        settings.data.source,
-        image_size=settings.data.image_size,
-        channels=settings.data.channels,
-        progress=terminal.progress,
-    )
+    opened = Run.open(run, data=data, progress=terminal.progress)
+    dataset = opened.dataset
     if classifier is None:
-        model, folder = ManifoldAutoencoder.from_pretrained(run), run
+        model, folder = opened.model, run
     else:
-        model, folder = _judge_with(terminal, run, dataset, classifier, weights)
+        model, folder = _judge_with(terminal, opened, classifier, weights)
     found = measure_invariance(model, dataset, n_images=images, progress=terminal.progress)
     high, low = found.extremes(_SHOWN)
     strips = {
@@ -84,7 +79,7 @@ def invariance(
 
 
 def _judge_with(
-    terminal: Terminal, run: Path, dataset: ImageDataset, factory: str, weights: Path | None
+    terminal: Terminal, opened: Run, factory: str, weights: Path | None
 ) -> tuple[ManifoldAutoencoder, Path]:
     """Train a coefficient encoder for the user's classifier, unless that has been done."""
     from transop.artifacts import RunFolder, write_atomically
@@ -97,21 +92,22 @@ def _judge_with(
     changes = [f"classifier.factory={factory}", "classifier.domain=image", "identity.source=auto"]
     if weights is not None:
         changes.append(f"classifier.weights={str(weights.resolve())!r}")
-    settings = load_settings(run / "config.toml", changes)
-    folder = RunFolder(run / "classifiers" / "".join(c if c.isalnum() else "-" for c in factory))
+    settings = opened.settings.updated(changes)
+    name = "".join(c if c.isalnum() else "-" for c in factory)
+    folder = RunFolder(opened.path / "classifiers" / name)
     if (folder.path / "model.safetensors").exists() and folder.config_file.exists():
         done = ManifoldAutoencoder.from_pretrained(folder.path, classifier=call_factory(factory))
         if "coefficient_encoder" in done.phases and load_settings(folder.config_file) == settings:
             return done, folder.path
     shutil.rmtree(folder.path, ignore_errors=True)
-    bare = ManifoldAutoencoder.from_pretrained(run)
+    opened.require_phase("operators")
+    bare = ManifoldAutoencoder.from_pretrained(opened.path)
     bare.classifier, bare.coefficient_encoder, bare.identity_facts = None, None, None
     bare.phases = tuple(p for p in bare.phases if p not in ("classifier", "coefficient_encoder"))
-    if "operators" not in bare.phases:
-        raise UserError(f"the run in '{run}' has learned no operators yet; train it further")
     bare.save_pretrained(folder.path)
     write_atomically(folder.config_file, settings.to_toml().encode())
-    model: Any = train(settings, folder, dataset=dataset, resume=True, progress=terminal.progress)
+    images = opened.dataset
+    model: Any = train(settings, folder, dataset=images, resume=True, progress=terminal.progress)
     return model, folder.path
 
 

@@ -11,7 +11,9 @@ from transop.data.fashion_mnist import load_fashion_mnist
 from transop.data.findings import require_trainable
 from transop.data.load import load_dataset
 from transop.data.mnist import load_mnist
+from transop.data.pixel_cache import build_pixels, open_pixels
 from transop.data.request import DatasetLoader, DatasetRequest, cache_folder
+from transop.data.splits import consecutive_splits, split_sizes
 from transop.data.svhn import load_svhn
 
 DATASETS: dict[str, DatasetLoader] = {
@@ -42,8 +44,12 @@ __all__ = [
     "DatasetMeta",
     "DatasetRequest",
     "ImageDataset",
+    "build_pixels",
     "cache_folder",
+    "consecutive_splits",
     "known_datasets",
     "load_dataset",
+    "open_pixels",
     "require_trainable",
+    "split_sizes",
 ]

@@ -176,7 +176,7 @@ def draw_strip(
     path = torch.linspace(-_REACH, _REACH, _N_FRAMES) * average
     coefficients = torch.zeros(_N_FRAMES, model.operators.n_operators)
     coefficients[:, cell.operator] = path
-    moved = model.transport(latents, coefficients)
+    moved = model.transport(coefficients, latents)
     opinions = None
     if model.names_classes:
         opinions = model.classify_latents(moved).argmax(1).cpu().numpy()

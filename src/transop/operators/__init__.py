@@ -4,6 +4,7 @@ from transop.operators.checking import TensorError
 from transop.operators.derivatives import data_gradient, transport_jacobian
 from transop.operators.dictionary import DictionaryError, TransportOperators
 from transop.operators.laplace import laplace_from_uniform, laplace_kl, sample_laplace
+from transop.operators.series import build_generator
 from transop.operators.stability import (
     closing_period,
     eigenvalues,
@@ -18,6 +19,7 @@ __all__ = [
     "TensorError",
     "TransportOperators",
     "arc_length",
+    "build_generator",
     "closing_period",
     "data_gradient",
     "eigenvalues",

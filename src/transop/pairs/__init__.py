@@ -12,7 +12,7 @@ from transop.data import ImageDataset, cache_folder
 from transop.errors import DataError, UserError
 from transop.pairs import backbones, strategies
 from transop.pairs.examples import NeighbourExamples, neighbour_examples
-from transop.pairs.features import FeatureExtractor, extract_features
+from transop.pairs.features import FeatureExtractor, extract_features, input_size_for
 from transop.pairs.given import Given
 from transop.pairs.neighbours import nearest_neighbours
 from transop.pairs.request import Backbone, Features, PairRequest, Search, Strategy
@@ -47,6 +47,7 @@ __all__ = [
     "PairSource",
     "build_pairs",
     "extract_features",
+    "input_size_for",
     "nearest_neighbours",
     "neighbour_examples",
 ]

@@ -23,6 +23,7 @@ from transop.model import ManifoldAutoencoder
 from transop.networks import AttributeNet, build_classifier, prefer_channels_last
 from transop.pairs import nearest_neighbours
 from transop.training.attributes import (
+    WEIGHT_DECAY,
     attribute_accuracies,
     make_attribute_classifier,
     train_attributes,
@@ -179,9 +180,9 @@ def _train(
     batch_size = min(settings.batch_size, len(targets))
     per_epoch, n_steps = steps_in(settings.epochs, len(targets), batch_size)
     optimiser = torch.optim.Adam(
-        classifier.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
+        classifier.parameters(), settings.learning_rate, weight_decay=WEIGHT_DECAY
     )
-    wrapped, wrapped_optimiser = session.set_up(classifier, optimiser)
+    wrapped = session.set_up(classifier)
     positions = BatchOrder(session, PHASE, np.arange(len(targets)), batch_size)
     loop = Loop(
         session,
@@ -203,7 +204,7 @@ def _train(
             continue
         peak = settings.learning_rate
         rate = schedule_rate(optimiser, settings.schedule, peak, step, n_steps)
-        loop.descend(wrapped_optimiser, value, rate)
+        loop.descend(optimiser, value, rate)
         named = truth if truth.ndim == 1 else truth.argmax(1)
         loop.record(loss=value.item(), accuracy=(logits.argmax(1) == named).float().mean().item())
 

@@ -140,7 +140,7 @@ def _train(
     noise = session.generator(PHASE, "coefficients")
     order = BatchOrder(session, PHASE, np.arange(len(latents)), batch_size)
     operators, living = model.operators.operators.detach(), model.operators.living()
-    wrapped, wrapped_optimiser = session.set_up(encoder, optimiser)
+    wrapped = session.set_up(encoder)
     share = slice(session.ranks.rank, None, session.ranks.n_ranks)
     loop = Loop(
         session,
@@ -163,12 +163,12 @@ def _train(
         moved = transport(operators, laplace_from_uniform(scales, uniform), points)
         opinion = log_softmax(judge(moved), -1)
         change = kl_div(opinion, targets.at(rows), reduction="batchmean", log_target=True)
-        divergence = laplace_kl(scales, prior_scale, direction=settings.kl_direction)
+        divergence = laplace_kl(scales, prior_scale)
         prior = _mean_over(divergence, living) + _mean_over(divergence, ~living)
         value = change + settings.kl_weight * prior
         if not loop.check(value):
             continue
-        loop.descend(wrapped_optimiser, value, settings.learning_rate)
+        loop.descend(optimiser, value, settings.learning_rate)
         loop.record(
             loss=value.item(),
             change=change.item(),

@@ -10,6 +10,7 @@ import torch
 from transop.data import ImageDataset
 from transop.evaluation import (
     LENGTHS,
+    PathModel,
     measure_kept_curves,
     measure_kept_identity,
     reconstruction_error,
@@ -28,7 +29,7 @@ def held_out_rows(dataset: ImageDataset) -> np.ndarray:
     raise AssertionError("a data set has at least one split")
 
 
-def measure_reconstruction(model: ManifoldAutoencoder, dataset: ImageDataset) -> dict[str, float]:
+def measure_reconstruction(model: PathModel, dataset: ImageDataset) -> dict[str, float]:
     """Measure the mean squared error per pixel of held-out reconstructions."""
     return {"test_mse": reconstruction_error(model, dataset, held_out_rows(dataset))}
 

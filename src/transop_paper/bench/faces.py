@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
-from transop.data import DatasetMeta, ImageDataset
-from transop.data.pixel_cache import build_pixels, open_pixels
+from transop.data import DatasetMeta, ImageDataset, build_pixels, open_pixels
 from transop.errors import UserError
 from transop.networks import build_autoencoder, prefer_channels_last
 from transop.progress import Progress, silent

@@ -12,7 +12,7 @@ from transop_paper.cli.bench_data import bench_faces, bench_memory, bench_pairs
 from transop_paper.cli.bench_train import bench_train
 
 if TYPE_CHECKING:
-    from transop.cli.terminal import Terminal
+    from transop.cli import Terminal
     from transop_paper.bench.inference import InferenceBenchmark, SizeReport
 
 app = typer.Typer(help="Measure speed, with every contender in the same run.")

@@ -158,7 +158,7 @@ def images_used(tmp_path, monkeypatch):
         raise ReadyError(dataset)
 
     # By its path the module cannot be had: the function `fit` has the same name.
-    monkeypatch.setattr(sys.modules["transop.training.fit"], "_run_phases", stop)
+    monkeypatch.setattr(sys.modules["transop.training.phases"], "_run_phases", stop)
 
     def start(settings, dataset):
         with pytest.raises(ReadyError) as caught:
