@@ -218,11 +218,15 @@ class CoefficientEncoderSettings(Section):
     epochs: float = Field(20, ge=0)
     batch_size: int = Field(250, ge=2)
     learning_rate: float = Field(1e-3, gt=0)
+    prior: Literal["auto", "fixed", "neighbours"] = Field(
+        "auto",
+        description="one scale for all operators and points, or the scales between neighbours; "
+        "auto takes the neighbours' where identity comes from the neighbour graph",
+    )
     prior_scale: float | None = Field(
         None,
         gt=0,
-        description="zeta of the Laplace prior; if left out, moves as long as random images are "
-        "apart",
+        description="zeta of the fixed prior; if left out, moves as long as images are apart",
     )
     kl_weight: float = Field(0.5, ge=0)
     scale_multiplier: float = Field(0.1, gt=0)

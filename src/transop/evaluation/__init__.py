@@ -24,6 +24,7 @@ from transop.evaluation.kept import (
 )
 from transop.evaluation.lengths import (
     factor_for_length,
+    far_length,
     far_scale,
     half_way_scale,
     spread_covered,
@@ -44,6 +45,7 @@ __all__ = [
     "classifier_accuracy",
     "draw_strip",
     "factor_for_length",
+    "far_length",
     "far_scale",
     "half_way_scale",
     "lead_over",

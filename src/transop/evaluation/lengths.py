@@ -99,9 +99,13 @@ def far_scale(operators: Float[Tensor, "m d d"], latents: Float[Tensor, "n d"]) 
         operators: the dictionary.
         latents: points in scaled units.
     """
+    return _fixed_scale(operators, _sample(latents), far_length(latents))
+
+
+def far_length(latents: Float[Tensor, "n d"]) -> float:
+    """Give the mean distance between two random points, as a share of the first one's length."""
     sample = _sample(latents)
-    length = float(relative_lengths(sample, sample.roll(1, 0)).mean())
-    return _fixed_scale(operators, sample, length)
+    return float(relative_lengths(sample, sample.roll(1, 0)).mean())
 
 
 def relative_lengths(start: Float[Tensor, "n d"], end: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:

@@ -19,7 +19,9 @@ from torch import Tensor
 
 from transop.errors import UserError
 
-MOST_COMMUNITIES = 30
+# Measured (docs/identity.md): six communities keep less identity, ten and twenty about as much.
+_FEWEST, _MOST = 8, 20
+_IMAGES_EACH = 20  # a community of fewer on average says little
 _SMALLEST_SHARE = 0.005  # parts of the graph smaller than this do not count as communities
 _SPREADING_STEPS = 2  # how far memberships spread over edges before the network learns them
 _RESTARTS = 8  # of k-means, the best of which counts
@@ -90,7 +92,7 @@ def find_communities(
         )
     large = _large_parts(graph)
     core = graph[large][:, large]
-    most = n_communities or MOST_COMMUNITIES
+    most = n_communities or max(2, min(_MOST, len(large) // _IMAGES_EACH))
     values, vectors = _leading_eigenvectors(core, min(most + 1, len(large) - 2), seed)
     k = n_communities or _largest_gap(values)
     rows = vectors[:, :k]
@@ -119,16 +121,15 @@ def _leading_eigenvectors(
     degrees = np.maximum(np.asarray(graph.sum(1)).ravel(), 1e-12)
     root = sparse.diags(degrees**-0.5)
     first = np.random.default_rng(seed).standard_normal(graph.shape[0])
-    values, vectors = eigsh(root @ graph @ root, k=max(1, n_vectors), v0=first, tol=1e-4)
+    values, vectors = eigsh(root @ graph @ root, k=max(1, n_vectors), v0=first)
     order = np.argsort(-values)
     return values[order], vectors[:, order]
 
 
 def _largest_gap(values: Float[np.ndarray, " e"]) -> int:
-    """Choose the number of communities, two at least, after which eigenvalues fall most."""
-    if len(values) < 3:
-        return max(1, len(values))
-    return int(np.argmax(values[1:-1] - values[2:])) + 2
+    """Choose the number of communities after which eigenvalues fall most, not too few of them."""
+    fewest = min(_FEWEST, len(values) - 1)
+    return int(np.argmax(values[fewest - 1 : -1] - values[fewest:])) + fewest
 
 
 def _group(rows: Float[np.ndarray, "n k"], k: int, seed: int) -> Int[np.ndarray, " n"]:

@@ -22,6 +22,8 @@ from transop.training.distillation import Judge, ask_judge, distil
 from transop.training.latents import encode_split
 from transop.training.loop import Loop, steps_in
 from transop.training.measures import measure_moves
+from transop.training.neighbour_scales import neighbour_scales
+from transop.training.pairing import make_pairs
 from transop.training.session import Session
 
 PHASE = "coefficient_encoder"
@@ -64,7 +66,7 @@ def train_coefficient_encoder(
         model.autoencoder, dataset, ranks=session.ranks, progress=session.progress
     )
     latents = latents / model.latent_scale
-    prior_scale = settings.prior_scale or far_scale(model.operators.operators.detach(), latents)
+    prior = _prior(session, model, dataset, latents)
     numbers: dict[str, Any] = {"identity": identity.describe()}
     targets = _Targets(session, model, dataset, latents)
     judge: Judge = lambda points: model.classify_latents(points, gradients=True)  # noqa: E731
@@ -75,16 +77,33 @@ def train_coefficient_encoder(
             model.operators.operators.detach(),
             latents,
             outputs=targets.outputs,
-            prior_scale=prior_scale,
+            prior_scale=float(prior.mean()),
             n_samples=settings.distil_samples,
         )
-    _train(session, model, encoder, latents, targets, judge, prior_scale)
+    _train(session, model, encoder, latents, targets, judge, prior)
     for module in (model.autoencoder, identity.network):
         module.requires_grad_(True)
     model.coefficient_encoder = encoder.eval()
     model.prior_scale = settings.prior_scale or model.prior_scale
     session.folder.drop_checkpoints("distillation")
     return numbers | _closing_numbers(session, model, dataset, latents)
+
+
+def _prior(
+    session: Session,
+    model: ManifoldAutoencoder,
+    dataset: ImageDataset,
+    latents: Float[Tensor, "n d"],
+) -> Float[Tensor, "#n m"]:
+    """Give the prior's scales: one row for all points, or one for each."""
+    settings = session.settings.coefficient_encoder
+    by_graph = Identity.of(model).source == "graph" and settings.prior_scale is None
+    if settings.prior == "neighbours" or (settings.prior == "auto" and by_graph):
+        pairs = make_pairs(session, model.autoencoder, dataset)
+        if pairs.neighbours is not None:
+            return neighbour_scales(session, model, latents, pairs.neighbours)
+    scale = settings.prior_scale or far_scale(model.operators.operators.detach(), latents)
+    return latents.new_full((1, model.operators.n_operators), scale)
 
 
 class _Targets:
@@ -131,7 +150,7 @@ def _train(
     latents: Float[Tensor, "n d"],
     targets: _Targets,
     judge: Judge,
-    prior_scale: float,
+    prior: Float[Tensor, "#n m"],
 ) -> None:
     settings = session.settings.coefficient_encoder
     batch_size = min(settings.batch_size, len(latents))
@@ -163,9 +182,10 @@ def _train(
         moved = transport(operators, laplace_from_uniform(scales, uniform), points)
         opinion = log_softmax(judge(moved), -1)
         change = kl_div(opinion, targets.at(rows), reduction="batchmean", log_target=True)
-        divergence = laplace_kl(scales, prior_scale)
-        prior = _mean_over(divergence, living) + _mean_over(divergence, ~living)
-        value = change + settings.kl_weight * prior
+        wanted = prior[rows.to(prior.device)] if len(prior) > 1 else prior
+        divergence = laplace_kl(scales, wanted)
+        pull = _mean_over(divergence, living) + _mean_over(divergence, ~living)
+        value = change + settings.kl_weight * pull
         if not loop.check(value):
             continue
         loop.descend(optimiser, value, settings.learning_rate)

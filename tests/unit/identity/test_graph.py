@@ -17,12 +17,25 @@ def clouds(n_clouds, n_each=60, apart=6.0, seed=0):
     return torch.from_numpy(points).float(), labels
 
 
-@pytest.mark.parametrize("n_clouds", [2, 3, 5])
+@pytest.mark.parametrize("n_clouds", [8, 10, 12])
 def test_separate_clouds_are_found_and_counted(n_clouds):
     points, labels = clouds(n_clouds)
     found = find_communities(neighbour_graph(nearest_neighbours(points, 8)))
     assert found.n_communities == n_clouds
     assert agreement(found.members, labels)["adjusted_rand"] > 0.95
+
+
+def test_no_community_spans_two_separate_clouds():
+    points, labels = clouds(2, n_each=200)
+    found = find_communities(neighbour_graph(nearest_neighbours(points, 8)))
+    assert found.n_communities >= 8
+    assert agreement(found.members, labels)["purity"] > 0.99
+
+
+def test_few_images_are_divided_into_few_communities():
+    points, _ = clouds(2, n_each=30)
+    found = find_communities(neighbour_graph(nearest_neighbours(points, 5)))
+    assert found.n_communities <= 3
 
 
 def test_touching_clouds_are_divided_and_their_border_is_unsure():
@@ -42,8 +55,8 @@ def test_a_few_stray_points_are_no_community():
     table = torch.cat(
         [nearest_neighbours(torch.cat([points, stray]), 8)[:600], table[600:].expand(2, 8)]
     )
-    found = find_communities(neighbour_graph(table))
-    assert found.n_communities == 2
+    found = find_communities(neighbour_graph(table), 2)
+    assert np.bincount(found.members[:600]).min() > 250  # not the stray points against the rest
     assert len(found.members) == 602
 
 
