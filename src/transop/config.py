@@ -207,8 +207,28 @@ class BeyondPaperSettings(Section):
     )
 
 
+class IdentitySettings(Section):
+    """What counts as the same when an image is moved."""
+
+    source: Literal["auto", "labels", "classifier", "graph"] = Field(
+        "auto",
+        description="labels, your own classifier, or groups of the neighbour graph; auto takes "
+        "the classifier if its weights are given, else labels if there are any, else the graph",
+    )
+    graph: Literal["latent", "perceptual", "both"] = Field(
+        "both", description="which neighbours the graph joins: of latents, of the run's pairs, both"
+    )
+    n_neighbours: int = Field(10, ge=1, description="of each image in the graph of latents")
+    n_communities: int | None = Field(
+        None, ge=2, description="groups of images; if left out, the largest gap of eigenvalues"
+    )
+    most_images: int = Field(
+        200_000, ge=100, description="beyond so many the graph is made of a sample"
+    )
+
+
 class ClassifierSettings(Section):
-    """The classifier whose opinion decides what counts as the same identity."""
+    """The network that tells identities apart."""
 
     domain: Literal["image", "latent"] = "image"
     network: Literal["lenet", "latent-mlp", "attributes", "auto"] = "auto"
@@ -238,7 +258,16 @@ class CoefficientEncoderSettings(Section):
     epochs: float = Field(20, ge=0)
     batch_size: int = Field(250, ge=2)
     learning_rate: float = Field(1e-3, gt=0)
-    prior_scale: float = Field(0.1, gt=0, description="zeta of the Laplace prior")
+    prior: Literal["auto", "fixed", "neighbours"] = Field(
+        "auto",
+        description="one scale for all operators and points, or the scales between neighbours; "
+        "auto takes the neighbours' where identity comes from the neighbour graph",
+    )
+    prior_scale: float | None = Field(
+        None,
+        gt=0,
+        description="zeta of the fixed prior; if left out, moves as long as images are apart",
+    )
     kl_weight: float = Field(0.5, ge=0)
     scale_multiplier: float = Field(0.1, gt=0)
     target: Literal["labels", "classifier"] = "classifier"
@@ -267,6 +296,7 @@ class Settings(Section):
     operators: OperatorSettings = OperatorSettings()
     fine_tuning: FineTuningSettings = FineTuningSettings()
     beyond_paper: BeyondPaperSettings = BeyondPaperSettings()
+    identity: IdentitySettings = IdentitySettings()
     classifier: ClassifierSettings = ClassifierSettings()
     coefficient_encoder: CoefficientEncoderSettings = CoefficientEncoderSettings()
     runtime: RuntimeSettings = RuntimeSettings()

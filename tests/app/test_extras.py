@@ -74,7 +74,9 @@ def test_the_extra_all_brings_every_other_but_the_developers():
 def test_a_missing_extra_is_named_with_its_remedy(monkeypatch):
     monkeypatch.setitem(EXTRAS, "hub", ("no_such_module_anywhere",))
     assert missing_modules("hub") == ["no_such_module_anywhere"]
-    with pytest.raises(MissingExtra, match=r"sharing needs .*no_such.*pip install 'transop\[hub\]'"):
+    with pytest.raises(
+        MissingExtra, match=r"sharing needs .*no_such.*pip install 'transop\[hub\]'"
+    ):
         require("hub", "sharing")
 
 

@@ -28,7 +28,7 @@ from transop.mapped import map_rows, write_rows
 
 _log = logging.getLogger(__name__)
 
-IN_MEMORY_BYTES = 2**25
+IN_MEMORY_IMAGES, IN_MEMORY_BYTES = 2_000, 2**26  # more than either: a memory map
 _FORMAT = 2  # raise it when the decoding changes, so that old files are not used
 _LISTED = 10
 _LOOKED_AT = 2_000
@@ -122,7 +122,8 @@ def decode_pictures(entries: Sequence[Entry], name: str, request: DatasetRequest
     size, channels = _shape(entries, name, request)
     problems: dict[int, str] = {}
     blocks = _decode_blocks(entries, name, size, channels, request, problems)
-    if len(entries) * channels * size**2 <= IN_MEMORY_BYTES:
+    n_bytes = len(entries) * channels * size**2
+    if len(entries) <= IN_MEMORY_IMAGES and n_bytes <= IN_MEMORY_BYTES:
         images = np.concatenate(list(blocks))
     else:
         folder = request.cache_dir / "pictures" / _key(entries, size, channels, request)

@@ -24,7 +24,7 @@ from transop.sharing import ALONE, Ranks
 _LOG = logging.getLogger(__name__)
 
 _BLOCK = 4096
-_SHARD_BYTES = 2**27  # of codes held in memory before they are written
+_SHARD_BYTES = 2**25  # of codes held in memory before they are written
 _RECALL_SAMPLE = 500
 _ROWS_PER_CENTRE = 39  # faiss asks for so many to place one
 
@@ -46,8 +46,8 @@ def approximate_neighbours(
 ) -> tuple[Int64[Tensor, "n k"], float]:
     """List near rows of every row by looking only into the closest cells of a partition.
 
-    This is faiss's inverted-file index (IVF) with its lists on disk: memory does not grow with
-    the number of rows but for some numbers per row; the disk holds the features once more.
+    This is faiss's inverted-file index (IVF), mapped from disk in parts: memory does not grow
+    with the number of rows but for some numbers per row; the disk holds the features once more.
 
     Args:
         features: one row per image.
@@ -65,23 +65,21 @@ def approximate_neighbours(
     faiss = _faiss()
     check_features(features)
     n = len(features)
-    generator = torch.Generator().manual_seed(seed)
     with _shared_folder(scratch, ranks) as folder:
         if ranks.writes:
-            _build(faiss, features, generator, folder, progress)
+            _write_shards(faiss, features, seed, folder, progress)
         ranks.wait()
-        index = faiss.read_index(str(folder / "index"))
-        faiss.ParameterSpace().set_index_parameter(index, "nprobe", min(n_probes, index.nlist))
+        index = _map_shards(faiss, folder, n_probes)
+        ranks.wait()  # what is mapped no longer needs its name: the folder may go
 
-        def search(start: int) -> Tensor:
-            queries = _rows(features, slice(start, start + _BLOCK))
-            _, near = index.search(queries, n_neighbours + 1)
-            return torch.from_numpy(_without_own(near, start))
+    def search(start: int) -> Tensor:
+        queries = _rows(features, slice(start, start + _BLOCK))
+        _, near = index.search(queries, n_neighbours + 1)
+        return torch.from_numpy(_without_own(near, start))
 
-        starts = range(0, n, _BLOCK)
-        blocks = progress(ranks.in_turns(starts, search), "nearest neighbours", len(starts))
-        table = collect_rows(blocks, n)
-        ranks.wait()
+    starts = range(0, n, _BLOCK)
+    blocks = progress(ranks.in_turns(starts, search), "nearest neighbours", len(starts))
+    table = collect_rows(blocks, n)
     sample = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:_RECALL_SAMPLE]
     recall = _recall(features, table, sample)
     _LOG.info("approximate search found %.1f %% of the true neighbours", 100 * recall)
@@ -95,38 +93,38 @@ def _faiss() -> Any:
     return faiss
 
 
-def _build(
-    faiss: Any,
-    features: Tensor | PixelRows,
-    generator: torch.Generator,
-    folder: Path,
-    progress: Progress,
+def _write_shards(
+    faiss: Any, features: Tensor | PixelRows, seed: int, folder: Path, progress: Progress
 ) -> None:
-    """Place the cells, and write the rows to disk cell by cell."""
-    from faiss.contrib.ondisk import merge_ondisk
-
+    """Place the cells, and write all rows to disk, a part of them at a time."""
     n, dimension = features.shape
     n_cells = max(1, min(int(2 * np.sqrt(n)), n // _ROWS_PER_CENTRE))
     # Pixel values, 0 to 255, are exact in half precision.
     halves = isinstance(features, PixelRows) or features.dtype == torch.float16
     index = faiss.index_factory(dimension, f"IVF{n_cells},{'SQfp16' if halves else 'Flat'}")
+    generator = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(n, generator=generator)[: _ROWS_PER_CENTRE * n_cells].sort().values
     index.train(_rows(features, chosen))
-    faiss.write_index(index, str(folder / "trained"))
-    shards: list[str] = []
     per_shard = max(_BLOCK, _SHARD_BYTES // index.code_size // _BLOCK * _BLOCK)
-    for first in progress(range(0, n, per_shard), "indexing features", -(-n // per_shard)):
+    firsts = range(0, n, per_shard)
+    for number, first in enumerate(progress(firsts, "indexing features", len(firsts))):
         for start in range(first, min(first + per_shard, n), _BLOCK):
-            rows = _rows(features, slice(start, min(start + _BLOCK, n)))
+            rows = _rows(features, slice(start, min(start + _BLOCK, first + per_shard)))
             index.add_with_ids(rows, np.arange(start, start + len(rows)))
-        shards.append(str(folder / f"shard-{len(shards)}"))
-        faiss.write_index(index, shards[-1])
+        faiss.write_index(index, str(folder / f"shard-{number:06}"))
         index.reset()
-    index = faiss.read_index(str(folder / "trained"))
-    merge_ondisk(index, shards, str(folder / "lists"))
-    faiss.write_index(index, str(folder / "index"))
-    for shard in shards:
-        Path(shard).unlink()
+
+
+def _map_shards(faiss: Any, folder: Path, n_probes: int) -> Any:
+    """Open all parts as one index whose rows stay on disk."""
+    parts = [faiss.read_index(str(p), faiss.IO_FLAG_MMAP) for p in sorted(folder.iterdir())]
+    threaded, successive_ids = False, False
+    n_cells = parts[0].nlist
+    index = faiss.IndexShardsIVF(parts[0].quantizer, n_cells, threaded, successive_ids)
+    for part in parts:
+        part.nprobe = min(n_probes, n_cells)
+        index.add_shard(part)
+    return index
 
 
 def _without_own(near: Int64[np.ndarray, "b k+1"], start: int) -> Int64[np.ndarray, "b k"]:

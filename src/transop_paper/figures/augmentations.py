@@ -7,7 +7,7 @@ import torch
 from matplotlib.figure import Figure
 
 from transop.evaluation import measure_kept_identity
-from transop.operators import sample_laplace
+from transop.operators import sample_moves
 from transop.plotting import COLOURS, Block, image_blocks
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.numbers import Numbers
@@ -26,8 +26,12 @@ def compute(run: PaperRun) -> Numbers:
     frames = {}
     for name, scales in kinds.items():
         wide = scales[:, None].expand(-1, _SAMPLES, -1).cpu()
-        drawn = sample_laplace(wide, generator=run.generator("augmentations"))
-        moved = model.transport(drawn, points[:, None].expand(-1, _SAMPLES, -1))
+        moved, _ = sample_moves(
+            model.operators.operators.detach(),
+            points[:, None].expand(-1, _SAMPLES, -1),
+            wide,
+            generator=run.generator("augmentations"),
+        )
         frames[name] = as_array(model.decode(moved))
     arrays = {**frames, "inputs": as_array(run.dataset.batch(rows))}
     return Numbers(arrays, {"prior_scale": model.prior_scale, **_measure(run)})

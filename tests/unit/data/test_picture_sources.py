@@ -395,7 +395,7 @@ def test_a_large_folder_is_memory_mapped_and_equal_to_the_small_way(
     assert isinstance(mapped.images, np.memmap)
     assert isinstance(mapped.subset("train").images, np.memmap)
     assert "1 of 31 files are unreadable" in mapped.meta.notes[0]
-    monkeypatch.setattr(pictures, "IN_MEMORY_BYTES", 2**25)
+    monkeypatch.setattr(pictures, "IN_MEMORY_BYTES", 2**26)
     small = load_dataset(large_folder)
     assert not isinstance(small.images, np.memmap)
     assert mapped.content_hash() == small.content_hash()
