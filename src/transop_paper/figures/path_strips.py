@@ -17,7 +17,7 @@ _TIMES = np.arange(0, 2.76, 0.25)
 
 
 def compute(run: PaperRun) -> Numbers:
-    """Join pairs of test images of one class by every method and ask a classifier along the path."""
+    """Join test images of one class by every method and classify the images along the paths."""
     first, second, labels = _pairs(run, n=3)
     start, end = run.dataset.batch(first), run.dataset.batch(second)
     frames, probability = [], []
