@@ -17,7 +17,7 @@ from transop.inference import (
     infer_coefficients,
     operator_penalty,
     relative_miss,
-    way_covered,
+    share_covered,
 )
 from transop.operators import TransportOperators, data_gradient, transport
 from transop.training.diagnostics import OperatorMonitor
@@ -124,7 +124,7 @@ class DictionaryLearner:
         missed = (2 * before).sqrt()
         loop.record(
             residual=float(relative_miss(missed, z1).mean()),
-            way=float(way_covered(missed, z0, z1).mean()),
+            way=float(share_covered(missed, z0, z1).mean()),
         )
         return float(objective)
 
