@@ -31,7 +31,7 @@ def compute(run: PaperRun) -> Numbers:
     for method in METHOD_NAMES:
         result = measure_extrapolation(
             model_of(run, method),  # type: ignore[arg-type]
-            run.judge,
+            run.image_classifier,
             starts,
             ends,
             truth,
@@ -63,7 +63,7 @@ def compute(run: PaperRun) -> Numbers:
             "residual": residual,
             "way": way,
             "judge_accuracy_on_starts": float(
-                (run.judge(starts).argmax(1).cpu() == truth).float().mean()
+                (run.image_classifier(starts).argmax(1).cpu() == truth).float().mean()
             ),
         },
     )
