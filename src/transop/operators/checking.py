@@ -5,15 +5,27 @@ import math
 import torch
 from torch import Tensor
 
-from transop.errors import UserError
+from transop.errors import UserError, show
 
 
 class TensorError(UserError):
     """A tensor has the wrong shape, type or contents."""
 
 
+def require_tensors(**arguments: object) -> None:
+    """Raise unless every named argument is a plain dense tensor."""
+    for name, value in arguments.items():
+        if not isinstance(value, Tensor):
+            raise TensorError(f"{name} = {show(value)} is no tensor; pass torch.as_tensor({name})")
+        if value.layout is not torch.strided:
+            raise TensorError(f"{name} is a sparse tensor; pass {name}.to_dense()")
+        if value.device.type == "meta":
+            raise TensorError(f"{name} is on the device 'meta' and has no values")
+
+
 def require_finite(**arguments: Tensor) -> None:
     """Raise unless every entry of every named tensor is finite."""
+    require_tensors(**arguments)
     for name, tensor in arguments.items():
         # A finite sum proves finite entries in one pass; only a sum that is not asks for more.
         if math.isfinite(float(tensor.detach().sum())):
@@ -41,6 +53,7 @@ def require_floating(**arguments: Tensor) -> None:
 
 def require_dictionary(operators: Tensor, coefficients: Tensor, **points: Tensor) -> None:
     """Raise unless coefficients and points fit the number and size of the operators."""
+    require_tensors(operators=operators, coefficients=coefficients, **points)
     if operators.ndim != 3 or operators.shape[1] != operators.shape[2]:
         raise TensorError(
             f"operators has shape {tuple(operators.shape)}; pass one square matrix per slice, "

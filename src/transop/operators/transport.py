@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transop.errors import show
+from transop.inputs import check_choice, check_number
 from transop.operators.checking import TensorError, require_dictionary, require_finite
 from transop.operators.series import (
     SeriesPlan,
@@ -22,6 +24,9 @@ Method = Literal["action", "dense"]
 
 # Beyond this norm squaring (dense) needs fewer products than stepping (action).
 _LONGEST_ACTION = 64.0
+
+# Terms and steps a caller may fix; more would only take time.
+_MOST_TERMS = 10_000
 
 # Entries of generators held at once when no gradient is recorded (32 MiB in float32).
 _CHUNK_ENTRIES = 2**23
@@ -66,8 +71,11 @@ def transport(
     """
     require_dictionary(operators, coefficients, points=points)
     if n_terms is not None:
-        if n_terms < 1 or n_steps < 1:
-            raise TensorError(f"n_terms={n_terms} and n_steps={n_steps} must both be at least 1")
+        if not all(isinstance(n, int) and 1 <= n <= _MOST_TERMS for n in (n_terms, n_steps)):
+            raise TensorError(
+                f"n_terms = {show(n_terms)} and n_steps = {show(n_steps)} must both be whole "
+                f"numbers from 1 to {_MOST_TERMS}"
+            )
         plan = SeriesPlan(n_steps, n_terms)
         return _move(build_generator(operators, coefficients), points, plan)
     require_finite(operators=operators, coefficients=coefficients, points=points)
@@ -100,6 +108,8 @@ def transport_path(
     """
     require_dictionary(operators, coefficients, points=points)
     require_finite(operators=operators, coefficients=coefficients, points=points, times=times)
+    if times.ndim != 1:
+        raise TensorError(f"times has shape {tuple(times.shape)}; pass a list of them, shape (t,)")
     times = times.to(points)
     generator = build_generator(operators, coefficients)
     farthest = float(times.detach().abs().amax()) if times.numel() else 0.0
@@ -134,8 +144,7 @@ def arc_length(
     Returns:
         Lengths in the units of ``points``; never negative.
     """
-    if not math.isfinite(until):
-        raise TensorError(f"until={until} must be finite; 1.0 measures the whole path")
+    until = check_number("until", until, "a finite number; 1 is the whole path", low=-math.inf)
     require_dictionary(operators, coefficients, points=points)
     require_finite(operators=operators, coefficients=coefficients, points=points)
     generator = build_generator(operators, coefficients) * until
@@ -160,8 +169,7 @@ def _sum_panels(panel: Tensor, points: Tensor, n_panels: int) -> Tensor:
 
 
 def _choose(method: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    if method not in TRANSPORT_METHODS:
-        raise TensorError(f"method={method!r} is unknown; choose from {sorted(TRANSPORT_METHODS)}")
+    check_choice("method", method, tuple(TRANSPORT_METHODS))
     return TRANSPORT_METHODS[method]
 
 
