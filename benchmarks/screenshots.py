@@ -20,7 +20,7 @@ from docs_pictures import shrink
 from playwright.sync_api import Page, sync_playwright
 
 from transop.explorer import ExploredRun
-from transop.explorer.fragments import png
+from transop.explorer.html import png
 from transop.explorer.path import warm_up
 from transop.explorer.server import serving
 
@@ -77,7 +77,7 @@ def use_augment(page: Page, run: ExploredRun) -> None:
             file.write_bytes(png(run.example(None, number).numpy()))
         page.locator("#augment-files input[type=file]").set_input_files(files)
         page.wait_for_selector("#augment-files >> text=image-5")
-        page.click("#augment")
+        page.click("#augment-files button")
         page.wait_for_selector("#augmented img")
 
 

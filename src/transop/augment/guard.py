@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from transop.augment.walk import retrace
 from transop.errors import UserError, show
+from transop.identity import Identity
 from transop.inputs import check_choice, check_floats, check_number, check_whole
 
 if TYPE_CHECKING:
@@ -67,6 +68,20 @@ class Guard(nn.Module):
             self.classifier.eval()
         return super().train(False)
 
+    def describe(self, model: ManifoldAutoencoder) -> str:
+        """Say in words whose opinion a move must keep."""
+        if self.classifier is not None:
+            return "a classifier passed to the guard"
+        return Identity.of(model).describe()
+
+    def check_labels(self, model: ManifoldAutoencoder) -> None:
+        """Refuse labels where the guard does not know them: groups of a graph have no names."""
+        if self.classifier is None and Identity.of(model).source == "graph":
+            raise UserError(
+                "labels: this model's identity are groups of the neighbour graph, which are not "
+                "your labels; leave labels out, or pass Guard(classifier) that knows them"
+            )
+
     def reads_images(self, model: ManifoldAutoencoder) -> bool:
         """Say whether moved points must be decoded before they can be judged."""
         domain = model.classifier_domain if self.classifier is None else self.domain
@@ -79,7 +94,7 @@ class Guard(nn.Module):
         judge = model.classifier if self.classifier is None else self.classifier
         if judge is None:
             raise UserError(
-                "the guard has no classifier and neither has the model; pass Guard(classifier) or "
+                "the guard has no classifier and the model no identity; pass Guard(classifier) or "
                 "train the phase 'classifier'"
             )
         with torch.no_grad():

@@ -255,7 +255,9 @@ class TransportAugment(nn.Module):
             ends, coefficients = draw(latents)
             everyone = torch.ones(len(latents), dtype=torch.bool, device=latents.device)
             return GuardedWalks(ends, coefficients, everyone.long(), everyone, None)
-        if names is None:
+        if names is not None:
+            self.guard.check_labels(self.model)
+        else:
             inputs = images if self.guard.reads_images(self.model) else latents
             names = self.guard.logits(self.model, inputs).argmax(1)
         guarded = GuardedWalk(

@@ -8,9 +8,10 @@ import gradio as gr
 import numpy as np
 
 from transop.evaluation import Invariance, draw_strip, measure_invariance
-from transop.explorer.fragments import colour_bar, notice, ramp, strip
+from transop.explorer.html import colour_bar, notice, ramp, strip
 from transop.explorer.opened import ExploredRun
-from transop.explorer.views.events import CHOOSING, QUICK, sentences
+from transop.explorer.uploads import Uploads
+from transop.explorer.views.events import CHOOSING, QUICK, sent, sentences
 
 _LOOKED_AT = 600
 _BY_MOVE, _BY_SCALE = "move", "scale"
@@ -38,7 +39,7 @@ element.addEventListener('keydown', event => {
 """
 
 
-def lay_out(run: ExploredRun) -> None:
+def lay_out(run: ExploredRun, _: Uploads) -> None:
     """Lay the view out inside the current tab."""
     reason = why_not(run)
     if reason or run.images is None:
@@ -60,7 +61,7 @@ def lay_out(run: ExploredRun) -> None:
 
     def clicked(event: gr.EventData) -> str:
         with sentences():
-            return cell_strip(run, found, str(event._data.get("cell", "")))
+            return cell_strip(run, found, str(sent(event, "cell")))
 
     heat.click(clicked, None, shown, **CHOOSING)
     kind.input(lambda by: heat_map(found, by_scale=by == _BY_SCALE), kind, heat, **QUICK)

@@ -8,10 +8,11 @@ import gradio as gr
 import numpy as np
 
 from transop.colours import COLOURS
-from transop.explorer.fragments import bars, captioned, colour_bar, notice, ramp
+from transop.explorer.html import bars, captioned, colour_bar, notice, ramp
 from transop.explorer.latent_map import LatentMap, draw_map, ranges_at
 from transop.explorer.opened import ExploredRun
-from transop.explorer.views.events import QUICK
+from transop.explorer.uploads import Uploads
+from transop.explorer.views.events import QUICK, sent, sentences
 
 _SIDE, _MARGIN = 600, 14
 _MORE = ("#8c564b", "#7f7f7f", "#bcbd22", "#17becf")  # for data with more than six classes
@@ -24,7 +25,7 @@ element.addEventListener('click', event => {
 """
 
 
-def lay_out(run: ExploredRun) -> None:
+def lay_out(run: ExploredRun, _: Uploads) -> None:
     """Lay the view out inside the current tab."""
     if run.images is None:
         gr.HTML(notice(run.missing + " The map needs them.", tone="missing"))
@@ -47,8 +48,10 @@ def lay_out(run: ExploredRun) -> None:
             about = gr.HTML(_about(run, found, 0), elem_id="map-about")
 
     def clicked(event: gr.EventData) -> list[object]:
-        point = min(max(0, int(event._data.get("point", 0))), last - 1)
-        return [point + 1, _about(run, found, point)]
+        with sentences():
+            point = sent(event, "point")
+            point = min(max(0, point if isinstance(point, int) else 0), last - 1)
+            return [point + 1, _about(run, found, point)]
 
     def coloured(by: str, image: float) -> str:
         return _draw(run, found, by, int(image) - 1)

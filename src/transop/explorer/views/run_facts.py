@@ -7,17 +7,23 @@ from html import escape
 import gradio as gr
 
 from transop.describe import environment_rows, phase_results
-from transop.explorer.fragments import curves, notice, table
-from transop.explorer.views.events import QUICK
+from transop.explorer.html import curves, notice, table, without_folders
+from transop.explorer.uploads import Uploads
+from transop.explorer.views.events import QUICK, sentences
 from transop.run import Run
 
 
-def lay_out(run: Run) -> None:
+def lay_out(run: Run, _: Uploads) -> None:
     """Lay the view out inside the current tab."""
     with gr.Row():
         again = gr.Button("Read the folder again", size="sm", scale=0, elem_id="run-again")
     story = gr.HTML(describe(run), elem_id="run-facts")
-    again.click(lambda: describe(run), None, story, **QUICK)
+
+    def read_again() -> str:
+        with sentences():
+            return describe(run)
+
+    again.click(read_again, None, story, **QUICK)
 
 
 def describe(run: Run) -> str:
@@ -61,12 +67,13 @@ def _setting(run: Run) -> str:
     parts = []
     file = run.folder.config_file
     if file.exists():
-        text = f'<pre class="tp-wide">{escape(file.read_text("utf-8"))}</pre>'
+        text = f'<pre class="tp-wide">{escape(without_folders(file.read_text("utf-8")))}</pre>'
         parts.append(f"<details><summary>Settings</summary>{text}</details>")
     else:
         parts.append(notice("The folder holds no config.toml with settings.", tone="missing"))
     if rows := environment_rows(run):
-        parts.append(f"<details open><summary>Environment</summary>{table(rows)}</details>")
+        text = table([(name, without_folders(value)) for name, value in rows])
+        parts.append(f"<details open><summary>Environment</summary>{text}</details>")
     return "".join(parts)
 
 

@@ -9,20 +9,21 @@ from typing import Any
 import gradio as gr
 from torch import Tensor
 
-from transop.explorer.fragments import bars, captioned, notice, strip
+from transop.explorer.html import bars, captioned, notice, strip
 from transop.explorer.opened import ExploredRun
 from transop.explorer.transform import Moved, Start, class_name, move, start_from, surprise
-from transop.explorer.views.chooser import Chooser, first_image
+from transop.explorer.uploads import Uploads
+from transop.explorer.views.choose import Chooser, first_image
 from transop.explorer.views.events import PATIENT, QUICK, sentences
 
 _IN_SIGHT = 10  # sliders shown at once; weaker operators wait under a heading
 
 
-def lay_out(run: ExploredRun) -> None:
+def lay_out(run: ExploredRun, uploads: Uploads) -> None:
     """Lay the view out inside the current tab."""
     with gr.Row(elem_id="transform-view"):
         with gr.Column(min_width=300):
-            chooser = Chooser(run, "transform")
+            chooser = Chooser(run, uploads, "transform")
             begin = start_from(run, first_image(run))
             start = gr.State(begin)
             with gr.Column(elem_id="stage"):
@@ -32,17 +33,17 @@ def lay_out(run: ExploredRun) -> None:
                 samples = gr.HTML(elem_id="surprises")
         with gr.Column(min_width=300):
             marks = gr.HTML(_marks(run, begin, ()), elem_id="marks")
-            sliders = _sliders(run, begin)
+            sliders = _sliders(run)
 
     def moved(begin: Start, *values: float) -> tuple[str, str]:
-        where = move(run, begin, values)
-        return _describe(run, begin, where), _marks(run, begin, where.beyond)
+        with sentences():
+            where = move(run, begin, values)
+            return _describe(run, begin, where), _marks(run, begin, where.beyond)
 
     def changed(image: Tensor) -> list[Any]:
         fresh = start_from(run, image)
         zero = [0.0] * len(run.living_operators)
-        updates = [gr.update(value=0, info=_range(fresh, i)) for i in range(len(zero))]
-        return [fresh, _result(run, fresh, zero), _marks(run, fresh, ()), "", *updates]
+        return [fresh, _result(run, fresh, zero), _marks(run, fresh, ()), "", *zero]
 
     def surprised(begin: Start) -> str:
         with sentences():
@@ -64,7 +65,7 @@ def _buttons() -> tuple[gr.Button, gr.Button]:
     return reset, sample
 
 
-def _sliders(run: ExploredRun, begin: Start) -> list[gr.Slider]:
+def _sliders(run: ExploredRun) -> list[gr.Slider]:
     sliders = []
 
     def add(position: int) -> None:
@@ -76,7 +77,6 @@ def _sliders(run: ExploredRun, begin: Start) -> list[gr.Slider]:
                 value=0,
                 step=reach / 50,
                 label=f"Operator {run.living_operators[position]}",
-                info=_range(begin, position),
                 elem_id=f"operator-{run.living_operators[position]}",
                 elem_classes="tp-operator",
                 buttons=[],
@@ -91,12 +91,6 @@ def _sliders(run: ExploredRun, begin: Start) -> list[gr.Slider]:
             for position in range(_IN_SIGHT, len(run.living_operators)):
                 add(position)
     return sliders
-
-
-def _range(begin: Start, position: int) -> str:
-    if begin.allowed is None:
-        return "range unknown"
-    return f"keeps identity within ±{begin.allowed[position]:.2g}"
 
 
 def _result(run: ExploredRun, begin: Start, values: list[float]) -> str:
@@ -138,12 +132,17 @@ def _marks(run: ExploredRun, begin: Start, beyond: tuple[int, ...]) -> str:
 
 
 def _bands(run: ExploredRun, allowed: Sequence[float]) -> str:
-    """Colour the part of each slider's track that keeps identity."""
+    """Colour the part of each slider's track that keeps identity, and name its end.
+
+    This is a style sheet because Gradio would keep a new slider in the session for every answer
+    that changes the words under one.
+    """
     rules = []
     for m, limit, reach in zip(run.living_operators, allowed, run.reach, strict=True):
         half = 50 * min(1.0, limit / reach)
         stops = f"--tp-from:{50 - half:.1f}%;--tp-to:{50 + half:.1f}%"
-        rules.append(f"#operator-{m}{{{stops}}}")
+        words = f'--tp-words:"keeps identity within ±{limit:.2g}"'
+        rules.append(f"#operator-{m}{{{stops};{words}}}")
     return "".join(rules)
 
 
