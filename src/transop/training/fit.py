@@ -11,9 +11,10 @@ from typing import Any
 from transop.artifacts import RunFolder
 from transop.config import Settings, as_override, load_settings
 from transop.data import ImageDataset, load_dataset
-from transop.errors import ArtifactError
+from transop.errors import ArtifactError, SettingsError, show
 from transop.evaluation import half_way_scale
 from transop.identity import choose_source
+from transop.inputs import check_flag, check_kind, check_path, check_whole
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder, prefer_channels_last
 from transop.operators import TransportOperators
@@ -60,17 +61,29 @@ def fit(
         resume: continue the run in ``out``.
         progress: announces long work.
     """
-    extra = [f"runtime.seed={seed}"] if seed is not None else []
-    extra += [f"runtime.device={device}"] if device is not None else []
+    resume = check_flag("resume", resume)
+    place = None if out is None else check_path("out", out)
+    check_kind("device", device, str, optional=True)
+    extra = [as_override("runtime.device", device)] if device is not None else []
+    if seed is not None:
+        extra.append(f"runtime.seed={check_whole('seed', seed, least=0, most=2**63 - 1)}")
     named = isinstance(source, str | Path) and labels is None
     extra += [as_override("data.source", str(source))] if named else []
-    chosen = load_settings(recipe, [*overrides, *extra], changes=settings)
-    if resume and (out is None or not Path(out).exists()):
+    chosen = load_settings(recipe, _joined(overrides, extra), changes=settings)
+    if resume and (place is None or not place.exists()):
         raise ArtifactError(f"resume=True, but there is no run in out = {out!r} to continue")
     dataset = None if named else load_dataset(source, labels=labels)
     with TemporaryDirectory() as scratch:
-        folder = RunFolder(Path(scratch if out is None else out))
+        folder = RunFolder(Path(scratch) if place is None else place)
         return train(chosen, folder, dataset=dataset, resume=resume, progress=progress)
+
+
+def _joined(overrides: Iterable[str], extra: list[str]) -> list[str]:
+    if not isinstance(overrides, list | tuple):
+        raise SettingsError(
+            f"overrides = {show(overrides)}; pass a list such as ['autoencoder.epochs=2']"
+        )
+    return [*overrides, *extra]
 
 
 def train(
