@@ -24,11 +24,19 @@ from pydantic import (
 )
 
 from transop.errors import SettingsError
+from transop.files import read_regular, reason_of
+from transop.retired import DROPPED, RENAMED, upgrade
 
-_LONGEST_RECIPE = 2**20  # bytes
 _LONGEST_SHOWN = 80  # characters of an override in a message
 
 PHASES = ("autoencoder", "operators", "fine_tuning", "classifier", "coefficient_encoder")
+# Named parts of an image: left, top, right, bottom as shares of width and height.
+CROPS = {
+    # The central square of CelebA's 178 x 218 pictures, at any scale and even when they were
+    # squashed to a square: the box is stretched back.
+    "celeba": (0.0, 20 / 218, 1.0, 198 / 218),
+}
+_LARGEST_RECIPE = 2**20  # bytes
 
 
 class Section(BaseModel):
@@ -39,13 +47,46 @@ class Section(BaseModel):
     )
 
 
+def check_crop(crop: Any) -> None:
+    """Refuse a crop that is neither a side in pixels, nor a known name, nor a box of shares."""
+    if crop is None or (isinstance(crop, int) and not isinstance(crop, bool) and crop > 0):
+        return
+    if isinstance(crop, str) and crop in CROPS:
+        return
+    if isinstance(crop, list | tuple) and len(crop) == 4:
+        numbers = all(isinstance(x, int | float) and 0 <= x <= 1 for x in crop)
+        if numbers and crop[0] < crop[2] and crop[1] < crop[3]:
+            return
+    raise ValueError(
+        f"crop={crop!r} is impossible; use the side of the central square in pixels, one of "
+        f"{', '.join(map(repr, CROPS))}, or [left, top, right, bottom] as shares from 0 to 1"
+    )
+
+
 class DataSettings(Section):
     """Which images to learn from."""
 
     source: str = Field("digits", description="a data set's name, a folder, a zip or an .npy/.npz")
     image_size: int | None = Field(None, ge=8, le=512)
     channels: Literal[1, 3] | None = None
+    fit: Literal["crop", "pad"] = Field(
+        "crop", description="images that are not square: keep the central square, or pad with black"
+    )
+    crop: int | str | tuple[float, float, float, float] | None = Field(
+        None,
+        description="the part of every image to keep: the side of the central square in pixels, "
+        "'celeba', or [left, top, right, bottom] as shares from 0 to 1",
+    )
+    split: Literal["paper", "official", "random"] | None = Field(
+        None, description="'random' for any source; CelebA has 'paper' and 'official'"
+    )
     limit: int | None = Field(None, ge=2, description="use only the first so many training images")
+
+    @field_validator("crop", mode="before")
+    @classmethod
+    def _crop_is_possible(cls, value: Any) -> Any:
+        check_crop(value)
+        return value
 
 
 class AutoencoderSettings(Section):
@@ -58,9 +99,6 @@ class AutoencoderSettings(Section):
     batch_size: int = Field(128, ge=2)
     learning_rate: float = Field(2e-3, gt=0)
     schedule: Literal["constant", "one-cycle", "cosine"] = "one-cycle"
-    edge_weight: float = Field(
-        0.0, ge=0, description="of the error in differences of neighbouring pixels, beside pixels"
-    )
     weights: str | None = Field(
         None, description="a run whose trained autoencoder is taken over instead of training one"
     )
@@ -84,35 +122,27 @@ class PairSettings(Section):
     given: str | None = Field(None, description="a file of index pairs for strategy 'given'")
 
 
+class ObjectiveSettings(Section):
+    """The weights of [OBJECTIVE], with which operators are learned and coefficients inferred."""
+
+    sparsity_weight: float = Field(0.05, ge=0, description="zeta")
+    operator_decay: float = Field(1e-4, ge=0, description="gamma")
+    real_part_penalty: float = Field(0.0, ge=0, description="weight of [REALPART]")
+    real_part_tolerance: float = Field(
+        0.0, ge=0, description="eigenvalues' real parts up to this size are free"
+    )
+
+
 class OperatorSettings(Section):
     """The dictionary of operators, and the phase that learns it with the network fixed."""
 
     n_operators: int = Field(16, ge=1, le=1024)
     n_blocks: int = Field(1, ge=1)
-    initialisation: Literal["unit-norm", "gaussian"] = "unit-norm"
-    variance: float = Field(0.05, gt=0)
     latent_scale: float | Literal["auto"] = "auto"
-    origin: Literal["encoder", "mirrored"] = Field(
-        "encoder", description="on which side of the latents the point lies that paths turn round"
-    )
-    origin_distance: float = Field(
-        1.0, gt=0, description="how far off it lies, in multiples of where the encoder puts it"
-    )
-    sparsity_weight: float = Field(0.05, ge=0, description="zeta, in the units of [OBJECTIVE]")
-    operator_decay: float = Field(1e-4, ge=0, description="gamma, in the units of [OBJECTIVE]")
-    real_part_penalty: float = Field(0.0, ge=0, description="weight of [REALPART]")
-    real_part_tolerance: float = Field(
-        0.0, ge=0, description="eigenvalues' real parts up to this size are free"
-    )
     learning_rate: float = Field(2e-3, gt=0)
     schedule: Literal["constant", "cosine"] = "constant"
     epochs: float = Field(15, ge=0)
     batch_size: int = Field(250, ge=1)
-    solver: str = "gauss-newton"
-    restarts: int = Field(1, ge=1)
-    plateau_patience: int | None = Field(
-        None, ge=1, description="stop after so many epochs without progress"
-    )
 
     @field_validator("n_operators", mode="before")
     @classmethod
@@ -132,8 +162,16 @@ class OperatorSettings(Section):
 
 
 class FineTuningSettings(Section):
-    """The phase that trains network and operators together on [FINETUNE]."""
+    """The phase that trains network and operators together on [FINETUNE].
 
+    The first four replace the same setting of ``[objective]`` in this phase; left out, that one
+    holds here too.
+    """
+
+    sparsity_weight: float | None = Field(None, ge=0)
+    operator_decay: float | None = Field(None, ge=0)
+    real_part_penalty: float | None = Field(None, ge=0)
+    real_part_tolerance: float | None = Field(None, ge=0)
     epochs: float = Field(5, ge=0)
     batch_size: int = Field(125, ge=2)
     network_learning_rate: float = Field(1e-4, gt=0)
@@ -141,35 +179,56 @@ class FineTuningSettings(Section):
     schedule: Literal["constant", "cosine"] = Field(
         "constant", description="of the network's learning rate"
     )
-    sparsity_weight: float = Field(0.05, ge=0)
-    operator_decay: float = Field(1e-5, ge=0)
-    real_part_penalty: float = Field(0.0, ge=0, description="weight of [REALPART]")
-    real_part_tolerance: float = Field(
-        0.0, ge=0, description="eigenvalues' real parts up to this size are free"
-    )
     reconstruction_weight: float = Field(0.75, ge=0, le=1, description="lambda of [FINETUNE]")
-    anchor_weight: float = Field(
-        0.0, ge=0, description="holds the latents' mean and spread where the phase found them"
-    )
-    arrival_weight: float = Field(
-        0.0, ge=0, description="of [ARRIVAL]: the end of a path is decoded as the second image"
-    )
-    beyond_weight: float = Field(
-        0.0, ge=0, description="of [BEYOND]: beyond its end a path shows what is like that end"
-    )
-    beyond_reach: float = Field(
-        2.6, gt=1, description="how far paths are followed for it, in multiples of their length"
-    )
-    beyond_sparsity_weight: float = Field(0.01, ge=0, description="zeta of those paths")
-    network_steps: int = Field(50, ge=1, description="steps on the network before the turn changes")
+    network_steps: int = Field(50, ge=1, description="network steps before the operators' turn")
     operator_steps: int = Field(50, ge=1)
     reconstruction_every: int = Field(
         10, ge=0, description="every so many network steps, reconstruction alone (0: never)"
     )
 
 
+class BeyondPaperSettings(Section):
+    """What the paper does not have; the defaults switch all of it off."""
+
+    origin: Literal["encoder", "mirrored"] = Field(
+        "encoder", description="on which side of the latents the origin lies that paths turn round"
+    )
+    edge_weight: float = Field(
+        0.0, ge=0, description="weight of [EDGES] in the reconstruction error"
+    )
+    anchor_weight: float = Field(
+        0.0, ge=0, description="of [ANCHOR]: fine-tuning keeps the latents' mean and spread"
+    )
+    arrival_weight: float = Field(
+        0.0, ge=0, description="of [ARRIVAL]: the end of a path is decoded as the second image"
+    )
+    beyond_weight: float = Field(
+        0.0, ge=0, description="of [BEYOND]: an extrapolated path shows images like the second one"
+    )
+
+
+class IdentitySettings(Section):
+    """What counts as the same when an image is moved."""
+
+    source: Literal["auto", "labels", "classifier", "graph"] = Field(
+        "auto",
+        description="labels, your own classifier, or groups of the neighbour graph; auto takes "
+        "the classifier if its weights are given, else labels if there are any, else the graph",
+    )
+    graph: Literal["latent", "perceptual", "both"] = Field(
+        "both", description="which neighbours the graph joins: of latents, of the run's pairs, both"
+    )
+    n_neighbours: int = Field(10, ge=1, description="of each image in the graph of latents")
+    n_communities: int | None = Field(
+        None, ge=2, description="groups of images; if left out, the largest gap of eigenvalues"
+    )
+    most_images: int = Field(
+        200_000, ge=100, description="beyond so many the graph is made of a sample"
+    )
+
+
 class ClassifierSettings(Section):
-    """The classifier whose opinion decides what counts as the same identity."""
+    """The network that tells identities apart."""
 
     domain: Literal["image", "latent"] = "image"
     network: Literal["lenet", "latent-mlp", "attributes", "auto"] = "auto"
@@ -177,7 +236,6 @@ class ClassifierSettings(Section):
     batch_size: int = Field(128, ge=2)
     learning_rate: float = Field(1e-3, gt=0)
     schedule: Literal["constant", "one-cycle", "cosine"] = "constant"
-    weight_decay: float = Field(1e-4, ge=0)
     attributes: tuple[str, ...] = Field((), description="which to tell; none: the paper's sixteen")
     trunk: Literal["small", "resnet18"] = Field("small", description="of the attribute classifier")
     reconstructed: float = Field(
@@ -200,9 +258,17 @@ class CoefficientEncoderSettings(Section):
     epochs: float = Field(20, ge=0)
     batch_size: int = Field(250, ge=2)
     learning_rate: float = Field(1e-3, gt=0)
-    prior_scale: float = Field(0.1, gt=0, description="zeta of the Laplace prior")
+    prior: Literal["auto", "fixed", "neighbours"] = Field(
+        "auto",
+        description="one scale for all operators and points, or the scales between neighbours; "
+        "auto takes the neighbours' where identity comes from the neighbour graph",
+    )
+    prior_scale: float | None = Field(
+        None,
+        gt=0,
+        description="zeta of the fixed prior; if left out, moves as long as images are apart",
+    )
     kl_weight: float = Field(0.5, ge=0)
-    kl_direction: Literal["posterior-to-prior", "prior-to-posterior"] = "posterior-to-prior"
     scale_multiplier: float = Field(0.1, gt=0)
     target: Literal["labels", "classifier"] = "classifier"
     distil: bool = Field(True, description="train against a latent copy of classifier(decoder(z))")
@@ -215,7 +281,7 @@ class RuntimeSettings(Section):
     seed: int = Field(0, ge=0, lt=2**63)
     device: str = "auto"
     devices: int = Field(1, ge=1)
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    precision: Literal["32-true", "bf16-mixed"] = "32-true"
     checkpoint_seconds: float = Field(60.0, ge=0, description="least time between checkpoints")
 
 
@@ -226,8 +292,11 @@ class Settings(Section):
     data: DataSettings = DataSettings()
     autoencoder: AutoencoderSettings = AutoencoderSettings()
     pairs: PairSettings = PairSettings()
+    objective: ObjectiveSettings = ObjectiveSettings()
     operators: OperatorSettings = OperatorSettings()
     fine_tuning: FineTuningSettings = FineTuningSettings()
+    beyond_paper: BeyondPaperSettings = BeyondPaperSettings()
+    identity: IdentitySettings = IdentitySettings()
     classifier: ClassifierSettings = ClassifierSettings()
     coefficient_encoder: CoefficientEncoderSettings = CoefficientEncoderSettings()
     runtime: RuntimeSettings = RuntimeSettings()
@@ -241,6 +310,14 @@ class Settings(Section):
                 f"autoencoder.latent_dimension = {dimension}"
             )
         return self
+
+    @property
+    def fine_tuning_objective(self) -> ObjectiveSettings:
+        """The weights in fine-tuning: its own where given, else those of ``[objective]``."""
+        own = self.fine_tuning.model_dump(
+            include=set(ObjectiveSettings.model_fields), exclude_none=True
+        )
+        return self.objective.model_copy(update=own)
 
     def to_toml(self) -> str:
         """Write every setting as TOML; what is None is left out, as TOML has no null."""
@@ -256,15 +333,6 @@ class Settings(Section):
 
 _Kind = TypeVar("_Kind", bound=Settings)
 
-# Settings of earlier versions, which stored runs still name. Each has the value that changes
-# nothing, which is ignored (``...``: any value is), and what to do about every other value.
-RETIRED: dict[str, tuple[Any, str]] = {
-    "method": ("mae", "open and train baselines with: transop baseline"),
-    "contractive": (..., ""),
-    "beta_vae": (..., ""),
-    "dense": (..., ""),
-}
-
 
 def settings_from_tree(tree: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
     """Validate a nested mapping, as TOML gives it; the error is one line about one key."""
@@ -272,20 +340,6 @@ def settings_from_tree(tree: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
         return kind.model_validate(tree)
     except ValidationError as error:
         raise SettingsError(_one_line(error, kind)) from None
-
-
-def _drop_retired(tree: dict[str, Any], kind: type[Settings], origin: str) -> None:
-    """Remove the settings of earlier versions from a mapping, or say what to do about one."""
-    for key, (harmless, remedy) in RETIRED.items():
-        section, _, name = key.rpartition(".")
-        branch = tree.get(section, {}) if section else tree
-        if name not in branch or name in _valid_keys([section] if section else [], kind):
-            continue
-        value = branch.pop(name)
-        if harmless is not ... and value != harmless:
-            raise SettingsError(
-                f"{origin}: {key} = {value!r} is a setting of transop 0.1; {remedy}"
-            )
 
 
 def recipe_names() -> list[str]:
@@ -329,7 +383,10 @@ def load_settings(
     text, origin = _recipe_text(recipe)
     tree = _parse_toml(text, origin)
     tree.setdefault("recipe", Path(recipe).stem)
-    _drop_retired(tree, kind, origin)
+    try:
+        upgrade(tree, kind.model_fields)
+    except SettingsError as error:
+        raise SettingsError(f"{origin}: {error}") from None
     if not isinstance(changes, Mapping | None):
         raise SettingsError(
             f"settings = {changes!r}; pass a mapping such as {{'autoencoder.epochs': 2}}"
@@ -354,17 +411,15 @@ def _recipe_text(recipe: str | Path) -> tuple[str, str]:
         return resource.read_text("utf-8"), f"recipe '{recipe}'"
     if path.suffix == ".toml":
         try:
-            if path.exists() and not path.is_file():
-                raise SettingsError(f"recipe file '{path}' is no regular file")
-            if path.exists() and path.stat().st_size > _LONGEST_RECIPE:
-                raise SettingsError(f"recipe file '{path}' is too long for a recipe (over 1 MiB)")
-            return path.read_text("utf-8"), str(path)
+            return read_regular(path, most_bytes=_LARGEST_RECIPE).decode("utf-8"), str(path)
         except FileNotFoundError:
             raise SettingsError(f"recipe file '{path}' does not exist") from None
-        except SettingsError:
-            raise
-        except (OSError, ValueError) as error:  # unreadable, or a null byte in its name
+        except ValueError as error:  # no text, or a null byte in its name
             raise SettingsError(f"recipe file '{path}' cannot be read: {error}") from None
+        except OSError as error:
+            raise SettingsError(
+                f"recipe file '{path}' cannot be read: {reason_of(error)}"
+            ) from None
     raise SettingsError(
         f"unknown recipe '{recipe}'{_did_you_mean(str(recipe), names)}; shipped recipes are "
         f"{', '.join(names)}, or give the path of a .toml file"
@@ -438,6 +493,10 @@ def _one_line(error: ValidationError, kind: type[Settings]) -> str:
     location = [str(part) for part in first["loc"] if not str(part).startswith("literal[")]
     key = ".".join(part for part in location if part not in ("float", "int")) or "settings"
     if first["type"] == "extra_forbidden":
+        if key in RENAMED:
+            return f"unknown setting '{key}'; it is now '{RENAMED[key]}'"
+        if key in DROPPED:
+            return f"unknown setting '{key}'; it no longer exists, the value is {DROPPED[key]!r}"
         valid = _valid_keys(location[:-1], kind)
         hint = _did_you_mean(location[-1], valid)
         return f"unknown setting '{key}'{hint}; valid keys here: {', '.join(valid)}"

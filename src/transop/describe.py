@@ -9,6 +9,7 @@ from typing import Any
 from transop import __version__
 from transop.errors import ArtifactError
 from transop.evaluation.wording import in_words
+from transop.identity import describe_identity
 from transop.run import Run
 
 # Which results are shown first, in which words; the rest stands in the table of phases.
@@ -17,10 +18,10 @@ HEADLINES: dict[str, tuple[str, str]] = {
     "living": ("operators in use", "the rest shrank to almost nothing"),
     "label_agreement": ("pairs share a label", "though labels were not used to pair"),
     "test_accuracy": ("classifier accuracy", "on held-out images"),
-    "kept_label_encoded": ("moves keep the label", "with encoded scales"),
-    "kept_label_prior": ("moves keep the label", "with one fixed scale, for comparison"),
+    "kept_encoded": ("moves keep identity", "with encoded scales"),
+    "kept_fixed": ("moves keep identity", "with one fixed scale, moves of the same length"),
 }
-_SHARES = {"label_agreement", "test_accuracy", "kept_label_encoded", "kept_label_prior"}
+_SHARES = {"label_agreement", "test_accuracy", "kept_encoded", "kept_fixed"}
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,17 @@ def headlines(run: Run) -> list[Headline]:
     for facts in run.phases.values():
         merged |= facts
     return [
-        Headline(_shown(key, merged[key], run.description), *words)
-        for key, words in HEADLINES.items()
+        Headline(_shown(key, merged[key], run.description), name, _note(key, note, run))
+        for key, (name, note) in HEADLINES.items()
         if isinstance(merged.get(key), int | float)
     ]
+
+
+def _note(key: str, note: str, run: Run) -> str:
+    """Say beside every kept share whose opinion was kept."""
+    if not key.startswith("kept_"):
+        return note
+    return f"{note}; identity: {describe_identity(run.description.get('identity'))}"
 
 
 def about(run: Run) -> list[tuple[str, str]]:
@@ -61,6 +69,7 @@ def about(run: Run) -> list[tuple[str, str]]:
             ("pairs", f"{settings.pairs.strategy}, {settings.pairs.n_neighbours} neighbours"),
             ("latent scale", f"{model['latent_scale']:.4g}"),
             ("sparsity weight", f"{model['sparsity_weight']:g}"),
+            ("identity", describe_identity(model.get("identity"))),
         ]
     return [
         *rows,

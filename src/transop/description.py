@@ -106,6 +106,15 @@ KnownClassifier = Annotated[
 ]
 
 
+class IdentityDescription(_Part):
+    """Whose opinion the classifier's is, and how it was found."""
+
+    source: Literal["labels", "classifier", "graph"]
+    n_communities: Size | None = None
+    label_purity: float | None = Field(None, ge=0, le=1)
+    label_adjusted_rand: float | None = Field(None, ge=-1, le=1)
+
+
 class ModelDescription(_Part):
     """Everything about a ``ManifoldAutoencoder`` but its weights."""
 
@@ -119,11 +128,14 @@ class ModelDescription(_Part):
     classifier_domain: Literal["image", "latent"]
     phases: Names
     class_names: Names | None
+    identity: IdentityDescription | None = None
 
     def numbers(self) -> dict[str, Any]:
         """List the keyword arguments of ``ManifoldAutoencoder`` that are no modules."""
         named = ("latent_scale", "sparsity_weight", "prior_scale", "classifier_domain")
-        return {name: getattr(self, name) for name in (*named, "phases", "class_names")}
+        facts = None if self.identity is None else self.identity.model_dump(exclude_none=True)
+        numbers = {name: getattr(self, name) for name in (*named, "phases", "class_names")}
+        return {**numbers, "identity_facts": facts}
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> ModelDescription:
@@ -142,7 +154,9 @@ class ModelDescription(_Part):
                 f"{encoder.latent_dimension} dimensions, not {wanted[1]} on {wanted[0]}"
             )
         n_classes = getattr(getattr(self.classifier, "numbers", None), "n_classes", None)
-        if None not in (n_classes, self.class_names) and len(self.class_names or ()) != n_classes:
+        by_graph = self.identity is not None and self.identity.source == "graph"
+        named = None not in (n_classes, self.class_names) and not by_graph
+        if named and len(self.class_names or ()) != n_classes:
             raise ValueError(
                 f"there are {len(self.class_names or ())} class_names for {n_classes} classes"
             )

@@ -57,6 +57,8 @@ class ManifoldAutoencoder(nn.Module):
         classifier_recipe: name and numbers that build the classifier again, or None.
         phases: the training phases this model has been through.
         class_names: what the classes are called, or None.
+        identity_facts: whose opinion the classifier's is (labels, the user's own, or groups of
+            the neighbour graph), as `transop.identity.Identity` stores it; None without one.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class ManifoldAutoencoder(nn.Module):
         classifier_recipe: dict[str, Any] | None = None,
         phases: Sequence[str] = (),
         class_names: Sequence[str] | None = None,
+        identity_facts: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(autoencoder, Autoencoder):
@@ -100,6 +103,7 @@ class ManifoldAutoencoder(nn.Module):
         self.classifier_recipe = classifier_recipe
         self.phases = tuple(phases)
         self.class_names = None if class_names is None else tuple(class_names)
+        self.identity_facts = identity_facts
         self.eval()
 
     @property
@@ -308,6 +312,7 @@ class ManifoldAutoencoder(nn.Module):
             "classifier_domain": self.classifier_domain,
             "phases": list(self.phases),
             "class_names": None if self.class_names is None else list(self.class_names),
+            "identity": self.identity_facts,
         }
 
     def save_pretrained(self, folder: str | Path) -> None:

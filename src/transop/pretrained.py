@@ -12,6 +12,7 @@ from torch import Tensor
 
 from transop.artifacts import load_state, read_json, save_state, write_json
 from transop.errors import ArtifactError, UserError
+from transop.extras import require
 
 logger = logging.getLogger(__name__)
 
@@ -125,10 +126,7 @@ def _local_folder(folder: str | Path) -> Path:
 
 
 def _hub() -> Any:
-    try:
-        import huggingface_hub
-    except ImportError:
-        raise UserError(
-            "sharing models needs the package huggingface_hub: pip install 'transop[hub]'"
-        ) from None
+    require("hub", "sharing models")
+    import huggingface_hub
+
     return huggingface_hub

@@ -32,6 +32,8 @@ class Run:
 
     Attributes:
         folder: the paths of the run's files.
+        given_data: the images of the run, if they were handed over anew.
+        progress: announces long work.
     """
 
     def __init__(
@@ -45,7 +47,8 @@ class Run:
     ) -> None:
         self.folder = folder
         self.progress = progress
-        self._data, self._device, self._offline = data, device, offline
+        self.given_data = data
+        self._device, self._offline = device, offline
 
     @classmethod
     def open(
@@ -125,7 +128,7 @@ class Run:
         return open_run_data(
             self.folder,
             self.settings,
-            dataset=self._data,
+            dataset=self.given_data,
             offline=self._offline,
             progress=self.progress,
         )
@@ -238,7 +241,7 @@ class Run:
         )
 
         model = train(
-            self.settings, self.folder, dataset=self._data, resume=True, progress=progress
+            self.settings, self.folder, dataset=self.given_data, resume=True, progress=progress
         )
         for name in ("model", "living_operators", "class_names"):
             self.__dict__.pop(name, None)

@@ -19,6 +19,7 @@ PUBLIC_MODULES = {
     "evaluation",
     "extras",
     "inference",
+    "mapped",
     "model",
     "networks",
     "operators",
@@ -27,8 +28,21 @@ PUBLIC_MODULES = {
     "pretrained",
     "progress",
     "run",
+    "run_data",
     "training",
 }
+
+# Files that do not keep the border yet; each must leave this list when it does.
+PENDING = {
+    "bench/peak.py",
+}
+
+
+def source_files():
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        marks = [pytest.mark.xfail(strict=True)] if name in PENDING else []
+        yield pytest.param(path, id=name, marks=marks)
 
 
 def private_imports(tree):
@@ -58,7 +72,7 @@ def is_public(module, name):
     return name in defined
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", list(source_files()))
 def test_the_reproduction_imports_public_names_only(path):
     assert list(private_imports(ast.parse(path.read_text("utf-8")))) == []
 

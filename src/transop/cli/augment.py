@@ -9,6 +9,7 @@ import typer
 
 from transop.cli.terminal import Terminal
 from transop.errors import UserError
+from transop.extras import require
 
 if TYPE_CHECKING:
     from transop.augment import FolderReport
@@ -81,6 +82,7 @@ def _check_sheet(file: Path | None, *, force: bool) -> None:
         return
     if file.suffix.lower() not in (".png", ".svg"):
         raise UserError(f"--contact-sheet '{file}' must end in .png or .svg")
+    require("report", "drawing the contact sheet")
     if file.exists() and not force:
         raise UserError(f"--contact-sheet '{file}' exists; choose another, or give --force")
 

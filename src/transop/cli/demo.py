@@ -20,6 +20,7 @@ from transop.cli.train import (
     resumable_training,
     show_summary,
 )
+from transop.extras import require
 
 if TYPE_CHECKING:
     from transop.artifacts import RunFolder
@@ -42,6 +43,8 @@ def demo(
 
     Called again with the same settings it goes on where it stopped, or only draws and sums up.
     """
+    require("demo", "the demo")
+
     from transop.artifacts import RunFolder
     from transop.config import load_settings
     from transop.report import write_report

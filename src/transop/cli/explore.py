@@ -11,6 +11,7 @@ import typer
 
 from transop.cli.runs import DataOption
 from transop.cli.terminal import Terminal
+from transop.extras import require
 
 
 def explore(
@@ -35,6 +36,7 @@ def explore(
     """Open an interactive page about a run; it needs no internet and shares nothing."""
     terminal: Terminal = ctx.obj
 
+    require("explore", "the explorer")
     from transop.explorer import ExploredRun
     from transop.explorer.server import is_loopback, serving
 

@@ -14,6 +14,7 @@ import typer
 from transop.cli.runs import DataOption
 from transop.cli.terminal import Terminal
 from transop.errors import UserError
+from transop.extras import require
 
 if TYPE_CHECKING:
     from transop.evaluation import Invariance, Strip, Tolerance
@@ -44,10 +45,13 @@ def invariance(
     images: Annotated[int, typer.Option(min=1, help="Held-out images to look at.")] = 10_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")] = False,
 ) -> None:
-    """Say how far each class may go along each operator before a classifier objects.
+    """Say how far each class may go along each operator before its identity is lost.
+
+    Without labels the classes are groups of similar images, found in the neighbour graph.
 
     For a classifier of your own, a coefficient encoder is trained first, once, in RUN/classifiers.
     """
+    require("report", "drawing the invariances")
     terminal: Terminal = ctx.obj
     if weights is not None and classifier is None:
         raise UserError("--weights needs --classifier, which says what they are the weights of")
@@ -87,7 +91,7 @@ def _judge_with(
     from transop.training.classifier import call_factory
 
     sys.path.insert(0, os.getcwd())  # noqa: PTH109  (as `python -m` would)
-    changes = [f"classifier.factory={factory}", "classifier.domain=image"]
+    changes = [f"classifier.factory={factory}", "classifier.domain=image", "identity.source=auto"]
     if weights is not None:
         changes.append(f"classifier.weights={str(weights.resolve())!r}")
     settings = opened.settings.updated(changes)
@@ -100,7 +104,7 @@ def _judge_with(
     shutil.rmtree(folder.path, ignore_errors=True)
     opened.require_phase("operators")
     bare = ManifoldAutoencoder.from_pretrained(opened.path)
-    bare.classifier, bare.coefficient_encoder = None, None
+    bare.classifier, bare.coefficient_encoder, bare.identity_facts = None, None, None
     bare.phases = tuple(p for p in bare.phases if p not in ("classifier", "coefficient_encoder"))
     bare.save_pretrained(folder.path)
     write_atomically(folder.config_file, settings.to_toml().encode())
@@ -122,6 +126,7 @@ def _facts(found: Invariance, high: list[Tolerance], low: list[Tolerance]) -> di
                 "tolerates_least": ranking[::-1][:_NAMED],
             }
     return {
+        "identity": found.identity,
         "operators": list(found.operators),
         "classes": classes,
         "highest": [dataclasses.asdict(cell) for cell in high],
@@ -145,7 +150,8 @@ def _save(
         row_labels=found.class_names,
         column_labels=[str(m) for m in found.operators],
     )
-    figure.supxlabel("Outlined: frames that the classifier calls by another name", fontsize=8)
+    words = f"Outlined: frames that lose their identity ({found.identity})"
+    figure.supxlabel(words, fontsize=8)
     written = save_figure(figure, folder / "invariance", {"scales": found.scales})
     return [folder / "invariance.json", *(file for file in written if file.suffix == ".png")]
 
@@ -174,4 +180,5 @@ def _show(terminal: Terminal, found: Invariance) -> None:
         means = [f"{float(table[label].mean()):.4f}" for table in (found.scales, found.moves)]
         rows.append([name, str(int(found.counts[label])), *means, *cells])
     columns = ["class", "images", "scale", "move", "tolerates most", "tolerates least"]
-    terminal.result_table("average scale, relative move, and operators by number", columns, rows)
+    title = f"average scale, relative move, operators by number; identity: {found.identity}"
+    terminal.result_table(title, columns, rows)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from transop.evaluation import same_class_pairs
-from transop.operators import sample_laplace
+from transop.operators import sample_moves
 from transop.plotting import About, image_grid, save_figure
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _operators(
         column_labels=[f"{share:+.2g}" if share else "image" for share in shares.tolist()],
         boxed=[(row, len(shares) // 2) for row in range(len(order))],
     )
-    return figure, {"frames": frames, "coefficients": coefficients.numpy()}
+    return figure, {"frames": frames, "coefficients": coefficients.cpu().numpy()}
 
 
 def _paths(
@@ -100,15 +100,16 @@ def _samples(
     """Sample as far as the coefficient encoder says identity is kept."""
     images = dataset.batch(_examples(dataset)[:8])
     points = model.encode(images)[:, None].expand(-1, 9, -1)
-    scales = model.scales_at(points).cpu()
-    coefficients = sample_laplace(scales, generator=torch.Generator().manual_seed(0))
-    frames = model.decode(model.transport(coefficients, points)).cpu().numpy()
+    moved, coefficients = sample_moves(
+        model.operators.operators.detach(), points, model.scales_at(points).cpu()
+    )
+    frames = model.decode(moved).cpu().numpy()
     figure = image_grid(
         np.concatenate([images.numpy()[:, None], frames], axis=1),
         title="Learned augmentations: random moves that keep identity",
         boxed=[(row, 0) for row in range(len(images))],
     )
-    return figure, {"frames": frames, "coefficients": coefficients.numpy()}
+    return figure, {"frames": frames, "coefficients": coefficients.cpu().numpy()}
 
 
 # Name of the files, the phase that makes it possible, the function that draws it, its words.

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.explorer.opened import NINE_IN_TEN, ExploredRun
-from transop.operators import sample_laplace
+from transop.operators import sample_moves
 
 _N_SURPRISES = 8
 
@@ -100,22 +100,27 @@ def surprise(run: ExploredRun, start: Start, seed: int) -> Surprises:
     model = run.model
     latent = torch.from_numpy(start.latent).to(model.device)
     shape = (_N_SURPRISES, model.operators.n_operators)
-    unit = sample_laplace(torch.ones(shape), generator=torch.Generator().manual_seed(seed))
+    uniform = torch.rand(shape, generator=torch.Generator().manual_seed(seed))
     living = torch.zeros(model.operators.n_operators)
     living[run.living_operators] = 1.0
     encoded = None
     names: list[list[str] | None] = [None, None]
     if start.allowed is not None:
         scales = model.scales_at(latent).cpu()
-        encoded, names[0] = _sampled(run, latent, unit * scales * living)
-    prior, names[1] = _sampled(run, latent, unit * model.prior_scale * living)
+        encoded, names[0] = _sampled(run, latent, scales * living, uniform)
+    prior, names[1] = _sampled(run, latent, model.prior_scale * living, uniform)
     return Surprises(encoded, prior, (names[0], names[1]))
 
 
 def _sampled(
-    run: ExploredRun, latent: Tensor, coefficients: Tensor
+    run: ExploredRun, latent: Tensor, scales: Tensor, uniform: Tensor
 ) -> tuple[np.ndarray, list[str] | None]:
-    there = run.model.transport(coefficients, latent.expand(len(coefficients), -1))
+    there, _ = sample_moves(
+        run.model.operators.operators.detach(),
+        latent.expand(len(uniform), -1),
+        scales.expand(len(uniform), -1),
+        uniform=uniform,
+    )
     shares = probabilities(run, there)
     names = None if shares is None else [class_name(run, int(k)) for k in shares.argmax(1)]
     return run.model.decode(there).cpu().numpy(), names

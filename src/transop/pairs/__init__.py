@@ -11,7 +11,6 @@ from torch import Tensor
 from transop.data import ImageDataset, cache_folder
 from transop.errors import DataError, UserError
 from transop.pairs import backbones, strategies
-from transop.pairs.examples import NeighbourExamples, neighbour_examples
 from transop.pairs.features import FeatureExtractor, extract_features, input_size_for
 from transop.pairs.given import Given
 from transop.pairs.neighbours import nearest_neighbours
@@ -43,13 +42,11 @@ __all__ = [
     "SEARCHES",
     "STRATEGIES",
     "FeatureExtractor",
-    "NeighbourExamples",
     "PairSource",
     "build_pairs",
     "extract_features",
     "input_size_for",
     "nearest_neighbours",
-    "neighbour_examples",
 ]
 
 

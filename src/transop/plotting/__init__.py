@@ -1,10 +1,15 @@
 """Figures: arrays in, matplotlib ``Figure`` out; nothing here computes or touches a model."""
 
+from transop.extras import require
+
+require("report", "drawing pictures")  # before the files below import matplotlib
+
 from transop.colours import COLOURS
 from transop.plotting.animations import animate
 from transop.plotting.blocks import Block, draw_block, image_blocks, image_gap, roomy
 from transop.plotting.curves import Line, Panel, draw_panel, line_panels, spread_apart
 from transop.plotting.grids import compose_grid, image_grid
+from transop.plotting.kept import kept_curves
 from transop.plotting.maps import HIGH, LOW, heat_map, outline_cell, scale_map
 from transop.plotting.style import (
     ACCENT,
@@ -45,6 +50,7 @@ __all__ = [
     "image_blocks",
     "image_gap",
     "image_grid",
+    "kept_curves",
     "line_panels",
     "look",
     "new_figure",

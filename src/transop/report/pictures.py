@@ -13,11 +13,18 @@ from transop.plotting import (
     CURVES_ABOUT,
     About,
     collect_curves,
+    kept_curves,
     render_figure,
     training_curves,
 )
 
 CURVES = "training-curves"
+KEPT_ABOUT = About(
+    "Kept identity",
+    "How often random moves keep identity, by their mean length, and how much of the data's spread "
+    "they cover. The dashed line is one fixed scale that makes moves of the same length. Bands are "
+    "95 % intervals over held-out images.",
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,15 @@ def _position(place: str) -> int:
     """Sort places by the first number in them: figure 2 stands before figure 10."""
     number = re.search(r"\d+", place)
     return int(number[0]) if number else -1
+
+
+def kept_identity(folder: RunFolder) -> Picture | None:
+    """Draw kept identity against the length of moves, if the run has measured it."""
+    for record in reversed(list(folder.read_metrics())):
+        if "curves" in record and "identity" in record:
+            drawn = render_figure(kept_curves(record["curves"], record["identity"]), "png")
+            return Picture("kept-identity", KEPT_ABOUT, _inline(drawn))
+    return None
 
 
 def _inline(content: bytes) -> str:

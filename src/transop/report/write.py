@@ -10,7 +10,7 @@ from jinja2 import Environment, StrictUndefined
 from transop import __version__
 from transop.artifacts import write_atomically
 from transop.describe import about, duration, headlines, phase_results
-from transop.report.pictures import collect_pictures, draw_curves
+from transop.report.pictures import collect_pictures, draw_curves, kept_identity
 from transop.run import Run
 
 
@@ -24,6 +24,7 @@ def render_report(path: Path) -> str:
         The page; pictures are inside it.
     """
     run = Run.open(path)
+    kept = kept_identity(run.folder)
     template = resources.files("transop.report").joinpath("page.html.jinja").read_text("utf-8")
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -35,7 +36,7 @@ def render_report(path: Path) -> str:
         results=phase_results(run),
         total=duration(run.seconds),
         curves=draw_curves(run.folder),
-        pictures=collect_pictures(run.folder.figures),
+        pictures=[*collect_pictures(run.folder.figures), *([kept] if kept else [])],
         version=__version__,
     )
 

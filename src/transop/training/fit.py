@@ -12,6 +12,8 @@ from transop.artifacts import RunFolder
 from transop.config import Settings, as_override, load_settings
 from transop.data import ImageDataset, load_dataset
 from transop.errors import ArtifactError
+from transop.evaluation import half_way_scale
+from transop.identity import choose_source
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder, prefer_channels_last
 from transop.operators import TransportOperators
@@ -24,7 +26,7 @@ from transop.training.fine_tuning import fine_tune
 from transop.training.latents import encode_split
 from transop.training.measures import measure_reconstruction
 from transop.training.operators import train_operators
-from transop.training.pairing import make_pairs
+from transop.training.pairing import check_backbone, make_pairs
 from transop.training.phases import Phase, TrainingPlan, train_phases
 from transop.training.session import Session
 
@@ -90,6 +92,8 @@ def train(
         resume: continue instead of starting.
         progress: announces long work.
     """
+    if settings.operators.epochs > 0 or settings.fine_tuning.epochs > 0:
+        check_backbone(settings.pairs)
     plan = TrainingPlan(ManifoldAutoencoder, _build_model, wanted_phases)
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
 
@@ -102,30 +106,16 @@ def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]
         wanted["autoencoder"] = PHASES["autoencoder"]
     if settings.classifier.weights is not None:
         wanted["classifier"] = PHASES["classifier"]
-    elif dataset.labels is None and dataset.attributes is None and "classifier" in wanted:
+    if "classifier" in wanted and choose_source(settings, dataset) is None:
         logger.warning(
-            "data set '%s' has neither labels nor attributes: leaving out the classifier and the "
-            "coefficient encoder (give classifier.factory and classifier.weights to have them)",
-            dataset.meta.name,
-        )
-        del wanted["classifier"]
-    elif "classifier" in wanted and _has_one_class(dataset):
-        logger.warning(
-            "data set '%s' has one class only, which every move keeps: leaving out the classifier "
-            "and the coefficient encoder (give labels that differ to have them)",
+            "data set '%s' has no labels and too few images for a neighbour graph: leaving out "
+            "identity and the coefficient encoder (moves go half the way to the nearest image)",
             dataset.meta.name,
         )
         del wanted["classifier"]
     if "classifier" not in wanted:
         wanted.pop("coefficient_encoder", None)
     return {name: PHASES[name] for name in PHASES if name in wanted}
-
-
-def _has_one_class(dataset: ImageDataset) -> bool:
-    if dataset.labels is None:
-        return False
-    training = dataset.labels[dataset.splits["train"]]
-    return bool((training == training[0]).all())
 
 
 def _autoencoder_phase(
@@ -143,6 +133,8 @@ def _operator_phase(
         model.autoencoder, dataset, ranks=session.ranks, progress=session.progress
     )
     numbers = train_operators(session, model, latents, pairs)
+    some = model.encode(dataset.batch(dataset.splits["train"][:2000]))
+    model.prior_scale = half_way_scale(model.operators.operators.detach(), some)
     if dataset.labels is not None:
         numbers["label_agreement"] = pairs.label_agreement(dataset.labels)
     return {**numbers, "latent_scale": model.latent_scale}
@@ -153,6 +145,7 @@ def _fine_tuning_phase(
 ) -> dict[str, Any]:
     fine_tune(session, model, dataset, make_pairs(session, model.autoencoder, dataset))
     some = model.encode(dataset.batch(dataset.splits["train"][:2000]))
+    model.prior_scale = half_way_scale(model.operators.operators.detach(), some)
     numbers, _ = OperatorMonitor("fine_tuning").review(model.operators, some)
     return {**measure_reconstruction(model, dataset), **numbers}
 
@@ -180,15 +173,12 @@ def _build_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder
         settings.operators.n_operators,
         settings.autoencoder.latent_dimension,
         n_blocks=settings.operators.n_blocks,
-        initialisation=settings.operators.initialisation,
-        variance=settings.operators.variance,
         generator=session.generator("weights", "operators"),
     )
     model = ManifoldAutoencoder(
         network,
         operators,
-        sparsity_weight=settings.operators.sparsity_weight,
-        prior_scale=settings.coefficient_encoder.prior_scale,
+        sparsity_weight=settings.objective.sparsity_weight,
         class_names=dataset.meta.class_names,
     )
     prefer_channels_last(model)

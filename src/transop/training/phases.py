@@ -19,9 +19,9 @@ from transop.data import ImageDataset
 from transop.errors import ArtifactError
 from transop.progress import Progress, silent
 from transop.run_data import ARRAY, load_and_record, with_source
-from transop.sharing import is_first_process
+from transop.sharing import Ranks, is_first_process
 from transop.training.processes import run_on_several
-from transop.training.session import Session, check_devices, count_processes, make_fabric
+from transop.training.session import Session, check_devices, choose_device, count_processes
 
 logger = logging.getLogger(__name__)
 
@@ -90,15 +90,15 @@ def train_phases(
     if dataset is not None and not resume:
         settings = with_source(settings, ARRAY)
     check_devices(settings)
-    fabric = make_fabric(settings.runtime)
+    device = choose_device(settings.runtime)  # a wrong one is refused before anything is written
     # torchrun starts this function once per device, but only one of them writes.
     with folder.locked() if is_first_process() else nullcontext():
         if is_first_process():
             _prepare(settings, folder, resume)
         if count_processes(settings.runtime) == 1:
-            return _work(fabric, settings, folder, plan, dataset, progress)
+            return _work(Ranks(device=device), settings, folder, plan, dataset, progress)
         run_on_several(
-            fabric,
+            settings.runtime,
             partial(
                 _work,
                 settings=settings,
@@ -112,7 +112,7 @@ def train_phases(
 
 
 def _work(
-    fabric: Any,
+    ranks: Ranks,
     settings: Settings,
     folder: RunFolder,
     plan: TrainingPlan[Trained],
@@ -120,10 +120,10 @@ def _work(
     progress: Progress,
 ) -> Trained:
     """Do the whole run on one device, alone or as one of several."""
-    session = Session(settings, folder, fabric, progress)
+    session = Session(settings, folder, ranks, progress)
     session.recall_findings()
     with session.catching_interrupts():
-        writes = session.fabric.is_global_zero
+        writes = session.writes
         images = load_and_record(
             folder, settings, dataset=dataset, writes=writes, progress=progress
         )
@@ -135,14 +135,14 @@ def _run_phases(session: Session, plan: TrainingPlan[Trained], dataset: ImageDat
     for name, phase in plan.phases(session.settings, dataset).items():
         if name in model.phases:
             logger.info("%s: already done", name)
-            if session.fabric.is_global_zero:
+            if session.writes:
                 session.folder.drop_checkpoints(name)
             continue
         start = time.monotonic()
         numbers = phase(session, model, dataset)
         model.phases = (*model.phases, name)
         model.eval()
-        if session.fabric.is_global_zero:
+        if session.writes:
             _conclude(session, model, name, time.monotonic() - start, numbers)
     session.ranks.wait()  # under torchrun the other processes load what the first has written
     for (phase_name, _), finding in session.findings.items():

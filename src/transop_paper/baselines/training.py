@@ -124,7 +124,7 @@ def _numbers(settings: BaselineSettings) -> dict[str, Any]:
             **settings.dense.model_dump(),
             "n_operators": settings.operators.n_operators,
             "latent_scale": 1.0,
-            "operator_decay": settings.operators.operator_decay,
+            "operator_decay": settings.objective.operator_decay,
             "reconstruction_weight": settings.fine_tuning.reconstruction_weight,
         },
     }[settings.method]

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from transop.artifacts import RunFolder, read_json
 from transop.config import Settings, as_override, load_settings
-from transop.data import ImageDataset
-from transop.errors import ArtifactError, UserError
+from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
-from transop.run_data import load_run_data
+from transop.run import Run
+from transop.run_data import DataRecord, with_source
 from transop.training import Session, train, train_classifier
-from transop_paper.baselines import BASELINES
+from transop_paper.baselines import BASELINES, Baseline
 from transop_paper.baselines.settings import BaselineSettings, baseline_settings
 from transop_paper.baselines.training import train_baseline
-from transop_paper.figures.material import Companion, Material, Scale
+
+Companion = ManifoldAutoencoder | Baseline
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +42,19 @@ COMPANIONS: dict[str, tuple[str, ...]] = {
 _SAME_AUTOENCODER = ("dense", "latent-pairs")
 
 
-def load_companion(path: Path) -> Companion:
-    """Load the model of a run, whichever method trained it."""
+def load_companion(path: Path, data: DataRecord | None = None) -> Companion:
+    """Load the model of a run, whichever method trained it.
+
+    Args:
+        path: the run folder.
+        data: what it must have been trained on; anything if not given.
+    """
+    record = DataRecord.read(RunFolder(path))
+    if data is not None and record is not None and data.content_hash != record.content_hash:
+        raise UserError(
+            f"the companion in '{path}' was trained on {record.summary()}, but the run on "
+            f"{data.summary()}; compare runs on the same images"
+        )
     method = read_json(path / "config.json").get("method", "mae")
     if method in BASELINES:
         return BASELINES[method].from_pretrained(path)
@@ -66,8 +79,31 @@ def companion_settings(settings: Settings, name: str, autoencoder: Path) -> Sett
     return settings.updated(changes)
 
 
-def find_companion(
-    folder: Path, settings: Settings, name: str, *, progress: Progress = silent
+def find_companion(run: Run, name: str) -> Companion:
+    """Load a companion of a run, training what is missing of it on the run's own images.
+
+    Args:
+        run: the run it accompanies; companions live in its folder.
+        name: a key of ``COMPANIONS``.
+    """
+    return train_companion(
+        run.path / "companions",
+        run.settings if run.data is None else with_source(run.settings, run.data.source),
+        name,
+        data=run.data,
+        dataset=run.given_data,
+        progress=run.progress,
+    )
+
+
+def train_companion(
+    folder: Path,
+    settings: Settings,
+    name: str,
+    *,
+    data: DataRecord | None = None,
+    dataset: Any = None,
+    progress: Progress = silent,
 ) -> Companion:
     """Load a companion, training what is missing of it.
 
@@ -75,6 +111,8 @@ def find_companion(
         folder: where companions live, one folder each.
         settings: of the run they accompany.
         name: a key of ``COMPANIONS``.
+        data: what the run was trained on, if it is there already.
+        dataset: the images, if they are not to be loaded by the settings.
         progress: announces long work.
     """
     run = RunFolder(folder / name)
@@ -82,22 +120,23 @@ def find_companion(
     if run.config_file.exists():
         # Trained by hand, or an earlier attempt.
         wanted = load_settings(run.config_file, (), type(wanted))
-    if name in _SAME_AUTOENCODER and not (run.path / "model.safetensors").exists():
-        find_companion(folder, settings, "ae", progress=progress)
+    if name in _SAME_AUTOENCODER and not run.model_file.exists():
+        train_companion(folder, settings, "ae", data=data, dataset=dataset, progress=progress)
     logger.info("companion %s in %s", name, run.path)
     resume = run.config_file.exists()
     if isinstance(wanted, BaselineSettings):
-        return train_baseline(wanted, run, resume=resume, progress=progress)
-    return train(wanted, run, resume=resume, progress=progress)
+        train_baseline(wanted, run, dataset=dataset, resume=resume, progress=progress)
+    else:
+        train(wanted, run, dataset=dataset, resume=resume, progress=progress)
+    return load_companion(run.path, data)
 
 
-def find_judge(
-    folder: Path, settings: Settings, model: ManifoldAutoencoder, dataset: ImageDataset
-) -> Callable[[Tensor], Tensor]:
+def find_judge(run: Run) -> Callable[[Tensor], Tensor]:
     """Give a classifier of images: the model's own if it reads images, else a LeNet.
 
     It scores every method alike. Operators and fine-tuning never saw it.
     """
+    model, dataset = run.model, run.dataset
     if model.classifier is not None and model.classifier_domain == "image":
         return _quietly(model)
     if dataset.labels is None:
@@ -105,57 +144,16 @@ def find_judge(
             f"data set '{dataset.meta.name}' has no labels, so no classifier can judge identity; "
             "choose a figure that needs none"
         )
-    path = folder / "judge"
+    path = run.path / "companions" / "judge"
     if not (path / "model.safetensors").exists():
-        image_settings = settings.updated(["classifier.domain=image", "classifier.network=auto"])
+        image_settings = run.settings.updated(
+            ["classifier.domain=image", "classifier.network=auto"]
+        )
         session = Session.open(image_settings, RunFolder(path))
         path.mkdir(parents=True, exist_ok=True)
         train_classifier(session, model := _copy(model), dataset)
         model.save_pretrained(path)
     return _quietly(ManifoldAutoencoder.from_pretrained(path, device=model.device))
-
-
-def open_material(
-    run: Path,
-    *,
-    scale: Scale = "full",
-    companions: Mapping[str, Path] | None = None,
-    progress: Progress = silent,
-) -> Material:
-    """Collect what the figures of a trained run need.
-
-    Args:
-        run: a run folder of our method.
-        scale: how much the figures compute.
-        companions: runs to compare with that live elsewhere, by name.
-        progress: announces long work.
-    """
-    folder = RunFolder(run)
-    if not folder.config_file.exists():
-        raise ArtifactError(f"'{run}' is not a run folder; train one with: transop train RECIPE")
-    settings = load_settings(folder.config_file)
-    given, beside = dict(companions or {}), run / "companions"
-    unknown = set(given) - set(COMPANIONS)
-    if unknown:
-        raise UserError(f"companion '{unknown.pop()}' is unknown; use {', '.join(COMPANIONS)}")
-    model = ManifoldAutoencoder.from_pretrained(run)
-    dataset = load_run_data(settings, progress=progress)
-
-    def companion(name: str) -> Companion:
-        if name in given:
-            return load_companion(given[name])
-        return find_companion(beside, settings, name, progress=progress)
-
-    return Material(
-        folder,
-        settings,
-        model,
-        dataset,
-        companion,
-        lambda: find_judge(beside, settings, model, dataset),
-        scale,
-        progress,
-    )
 
 
 def _quietly(model: ManifoldAutoencoder) -> Callable[[Tensor], Tensor]:

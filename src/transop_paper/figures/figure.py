@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from transop.plotting import About
-from transop_paper.figures.material import Material
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class PaperFigure:
     title: str
     caption: str
     paper: str
-    compute: Callable[[Material], Numbers]
+    compute: Callable[[PaperRun], Numbers]
     draw: Callable[[Numbers], Figure]
     needs: tuple[str, ...] = ("operators",)
     columns: tuple[str, ...] = ()

@@ -6,13 +6,13 @@ from matplotlib.figure import Figure
 
 from transop.plotting import CURVES_ABOUT, collect_curves, training_curves
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Read the metrics of the run."""
-    curves, labels = collect_curves(material.run.read_metrics())
+    curves, labels = collect_curves(run.metrics)
     return Numbers(curves, {"labels": labels})
 
 

@@ -154,7 +154,7 @@ def images_used(tmp_path, monkeypatch):
     class ReadyError(Exception):
         pass
 
-    def stop(session, dataset):
+    def stop(session, plan, dataset):
         raise ReadyError(dataset)
 
     # By its path the module cannot be had: the function `fit` has the same name.

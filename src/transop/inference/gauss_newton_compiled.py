@@ -1,70 +1,105 @@
-"""The compiled CPU back end of ``gauss-newton``: eight pairs per register, threads over groups.
+"""The compiled CPU back end of ``gauss-newton``: SIMD over pairs, threads over groups of pairs.
 
 Pairs are cut into chunks whose borders depend on the number of pairs only, so that the result
 does not depend on the number of threads. Threads take chunks as they become free; they are
 plain Python threads around code that holds no interpreter lock, so there is no thread pool of
 a compiler runtime that a forked data-loader worker could inherit half dead.
+
+docs/kernel.md explains the kernel from the beginning.
 """
 
 import os
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from transop.inference._machine_code import load_function
-from transop.inference._rooms import (
+from transop.inference._iteration import (
     ANSWER_COLUMNS,
     ANSWER_CONVERGED,
     ANSWER_ITERATIONS,
     ANSWER_OBJECTIVE,
     ANSWER_RESIDUAL,
+    solve_range,
+)
+from transop.inference._simd import REGISTER_BYTES, numbers_from, take_ticket
+from transop.inference._workspace import (
     OPERATORS_AT_ONCE,
-    REGISTER_BYTES,
-    STATE_ROWS,
+    Dictionary,
+    Progress,
     Quadrature,
-    arrange_rooms,
+    count_rows,
+    open_progress,
+    open_workspace,
     quadrature_for,
     round_up,
 )
 
 Array = NDArray[Any]
 
-DEFAULT_TOLERANCE = 1e-5
-DEFAULT_MAX_ITERATIONS = 100
 SMALLEST_CHUNK, LARGEST_CHUNK = 64, 512
 CACHE_LINE = 64
 
-_N_ARGUMENTS = 15  # a result, an exception, and what ``_kernel_entry`` lists
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _solve_chunks(
+    memory: Array,
+    starts: Array,
+    progress: Array,
+    candidates: Array,
+    counter: Array,
+    n_chunks: int,
+    interleaved: Array,
+    columns: Array,
+    norms: Array,
+    pairs: Array,
+    answers: Array,
+    table: Array,
+    few: int,
+    many: int,
+    norm_for_few: float,
+    precision: float,
+    rounding: float,
+    max_iterations: int,
+    tolerance: float,
+) -> None:
+    """Solve chunks of pairs until no ticket is left: what Python calls, once per thread.
 
-@cache
-def _kernel(precision: str) -> Callable[..., int]:
-    """Load the compiled kernel of a precision, compiling it if need be."""
-
-    def compile_it() -> tuple[str, str]:
-        # Here, because importing the compiler takes longer than loading what it has made.
-        from transop.inference._kernel_entry import compile_kernel
-
-        return compile_kernel(precision)
-
-    folder = Path(__file__).parent
-    sources = (
-        folder / "_kernel_entry.py",
-        folder / "_rooms.py",
-        *sorted(folder.glob("_*_lanes.py")),
+    The compiled code is kept on disk by numba. The arrays are plain here, because passing named
+    tuples from Python is slow, and get their names inside.
+    """
+    n_pairs, n_operators = len(pairs), len(norms)
+    dimension = (pairs.shape[1] - 2 * n_operators) // 2
+    ws = open_workspace(memory, starts, progress.shape[1], n_operators, dimension)
+    state = open_progress(progress, progress.shape[1])
+    dictionary = Dictionary(
+        numbers_from(interleaved, 0), numbers_from(columns, 0), numbers_from(norms, 0)
     )
-    return load_function(
-        compile_it,
-        _N_ARGUMENTS,
-        name=f"inference-{precision}",
-        sources=(folder / "_lanes.py", *sources),
-    )
+    table_at = numbers_from(table, 0)
+    rule = Quadrature(table_at, few, many, norm_for_few, precision, rounding)
+    listed, tickets = numbers_from(candidates, 0), numbers_from(counter, 0)
+    while True:
+        chunk = take_ticket(tickets)
+        if chunk >= n_chunks:
+            return
+        start, stop = chunk * n_pairs // n_chunks, (chunk + 1) * n_pairs // n_chunks
+        solve_range(
+            ws,
+            state,
+            listed,
+            start,
+            stop,
+            dictionary,
+            pairs,
+            answers,
+            rule,
+            max_iterations,
+            tolerance,
+        )
 
 
 class _Workers:
@@ -96,26 +131,21 @@ if hasattr(os, "register_at_fork"):
 _kept = threading.local()  # each thread keeps its workspace: fresh memory costs page faults
 
 
-def _workspace(size: int, dtype: np.dtype[Any]) -> Array:
-    """Return this thread's uninitialised memory of at least ``size`` numbers, cache-aligned."""
+def _thread_memory(n_rows: int, dtype: np.dtype[Any]) -> Array:
+    """Return this thread's uninitialised memory of at least ``n_rows`` rows, cache-aligned."""
     held: dict[str, Array] = _kept.__dict__
     memory = held.get(dtype.name)
-    if memory is None or len(memory) < size:
-        spare = CACHE_LINE // dtype.itemsize
-        raw = np.empty(size + spare, dtype)
+    if memory is None or len(memory) < n_rows * (REGISTER_BYTES // dtype.itemsize):
+        lanes = REGISTER_BYTES // dtype.itemsize
+        raw = np.empty(n_rows * lanes + CACHE_LINE // dtype.itemsize, dtype)
         offset = (-raw.ctypes.data % CACHE_LINE) // dtype.itemsize
-        memory = held[dtype.name] = raw[offset : offset + size]
+        memory = raw[offset : offset + n_rows * lanes]
+        held[dtype.name] = memory
     return memory
 
 
-def _scale_dictionary(operators: Array) -> tuple[Array, Array, Array]:
-    """Scale operators to unit norm and lay them out twice, padded with zeros.
-
-    Returns:
-        Eight operators interleaved entry by entry, for sums over operators; every operator
-        column by column, for products with one vector; and the norms, zero for operators
-        that move nothing.
-    """
+def _scale_dictionary(operators: Array) -> Dictionary:
+    """Scale operators to unit norm and lay them out twice, padded with zeros."""
     m, d, _ = operators.shape
     dtype = operators.dtype
     peaks = np.abs(operators).max(axis=(1, 2), initial=0.0).astype(np.float64)
@@ -125,13 +155,15 @@ def _scale_dictionary(operators: Array) -> tuple[Array, Array, Array]:
     lengths = np.sqrt(np.einsum("mij,mij->m", unit, unit, dtype=np.float64, casting="same_kind"))
     unit *= np.where(alive, 1 / np.where(alive, lengths, 1.0), 0.0).astype(dtype)[:, None, None]
     n_blocks = round_up(m, OPERATORS_AT_ONCE) // OPERATORS_AT_ONCE
-    interleaved = np.zeros((n_blocks, d * d, OPERATORS_AT_ONCE), dtype)
+    wide = round_up(d, 4)
+    interleaved = np.zeros((n_blocks, d, wide, OPERATORS_AT_ONCE), dtype)
     for block in range(n_blocks):
         part = unit[block * OPERATORS_AT_ONCE : (block + 1) * OPERATORS_AT_ONCE]
-        interleaved[block, :, : len(part)] = part.reshape(len(part), d * d).T
-    columns = np.zeros((m + 1, d, round_up(d, 4)), dtype)
+        interleaved[block, :, :d, : len(part)] = part.transpose(1, 2, 0)
+    columns = np.zeros((m + 1, d, wide), dtype)
     columns[:m, :, :d] = unit.transpose(0, 2, 1)
-    return interleaved.ravel(), columns.ravel(), np.where(alive, peaks * lengths, 0.0)
+    norms = np.where(alive, peaks * lengths, 0.0)
+    return Dictionary(interleaved.ravel(), columns.ravel(), norms)
 
 
 @cache
@@ -145,8 +177,8 @@ def solve(
     z1: Array,
     weights: Array,
     initial: Array,
-    max_iterations: int = DEFAULT_MAX_ITERATIONS,
-    tolerance: float = DEFAULT_TOLERANCE,
+    max_iterations: int,
+    tolerance: float,
     n_threads: int = 1,
 ) -> tuple[Array, Array, Array, Array, Array]:
     """Infer sparse coefficients for many independent pairs by proximal Gauss-Newton.
@@ -154,9 +186,10 @@ def solve(
     [OBJECTIVE]  min over c of  1/2 |z1 - expm(sum_m c_m Psi_m) z0|^2 + sum_m w_m |c_m|
 
     Each step minimises a quadratic model with the exact gradient plus the penalty by
-    coordinate descent. A pair stops when its model promises a relative decrease of the
-    objective below ``tolerance`` (or below rounding error). The result is never worse than
-    zero coefficients and always finite for finite input.
+    coordinate descent. A pair has converged when its model promises a relative decrease of the
+    objective below ``tolerance`` (or below rounding error) and the optimality conditions hold
+    to about the square root of ``tolerance``. The result is never worse than zero coefficients
+    and always finite for finite input.
 
     Args:
         operators: the dictionary Psi, (m, d, d), float32 or float64; sets the precision.
@@ -164,7 +197,7 @@ def solve(
         z1: targets, (b, d).
         weights: penalty per pair and operator, (b, m), not negative.
         initial: first coefficients, (b, m).
-        max_iterations: evaluations of the transport allowed per pair.
+        max_iterations: evaluations of the transport allowed per pair, restart included.
         tolerance: relative decrease of the objective considered not worth a step.
         n_threads: upper bound on the threads used.
 
@@ -199,29 +232,31 @@ def _solve_all(
 ) -> None:
     """Share the chunks of pairs among threads, the calling one included."""
     dtype = pairs.dtype
-    kernel = _kernel(dtype.name)
     m, n_pairs = len(operators), len(pairs)
     dictionary = _scale_dictionary(operators.astype(dtype, copy=False))
     rule = _rule(dtype)
     lanes = REGISTER_BYTES // dtype.itemsize
-    rooms = arrange_rooms(m, d, lanes, rule.many)
+    ends = np.cumsum([0, *count_rows(m, d, rule.many).values()])
+    starts, n_rows = ends[:-1] * lanes, int(ends[-1])
     chunk = min(LARGEST_CHUNK, max(SMALLEST_CHUNK, n_pairs // 64))
     n_chunks = -(-n_pairs // chunk)
     counter = np.zeros(1, np.int64)
-    counts = np.array([n_chunks, n_pairs, rule.few, rule.many, max_iterations])
-    numbers = np.array([rule.norm_for_few, rule.precision, rule.rounding, tolerance])
-    given = (*dictionary, pairs, answers, rule.table, counts, numbers)
 
     def work() -> None:
-        own = (
-            _workspace(rooms.total, dtype),
-            np.array(rooms),
-            np.zeros((STATE_ROWS, lanes)),
+        _solve_chunks(
+            _thread_memory(n_rows, dtype),
+            starts,
+            np.zeros((len(Progress._fields), lanes)),
             np.empty(m + OPERATORS_AT_ONCE, np.int64),
+            counter,
+            n_chunks,
+            *dictionary,
+            pairs,
+            answers,
+            *rule,
+            max_iterations,
+            tolerance,
         )
-        arrays = (np.empty(1, np.int64), np.empty(1, np.int64), *own, counter, *given)
-        failed = kernel(*(array.ctypes.data for array in arrays))
-        assert not failed, "the kernel raises no exceptions"
 
     n_helpers = min(n_threads, n_chunks) - 1
     helpers = [_workers.pool(n_helpers).submit(work) for _ in range(n_helpers)]

@@ -1,8 +1,23 @@
+import numpy as np
 import pytest
 import torch
 
+from transop.data import load_dataset
 from transop.errors import UserError
-from transop.pairs import build_pairs, neighbour_examples
+from transop.pairs import build_pairs
+from transop_paper.figures.neighbour_examples import neighbour_examples
+
+
+@pytest.fixture
+def make_dataset():
+    def build(n):
+        images = np.random.default_rng(0).integers(0, 256, (n, 8, 8), dtype=np.uint8)
+        dataset = load_dataset(images, labels=np.arange(n) % 3)
+        order = np.random.default_rng(1).permutation(n)
+        dataset.splits = {"train": order[: n * 3 // 4], "test": order[n * 3 // 4 :]}
+        return dataset
+
+    return build
 
 
 def test_examples_show_the_anchor_and_its_nearest_images(make_dataset, tmp_path):
