@@ -189,7 +189,7 @@ def _usage_line(error: typer.TyperException) -> str:
 
 
 def _machine_failed(cause: BaseException | None) -> bool:
-    """Tell a full or broken disk, which a room may have put into its own words, from a mistake."""
+    """Tell a full or broken disk from a mistake, also where the library has put it into words."""
     failures = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
     return isinstance(cause, OSError) and cause.errno in failures
 

@@ -16,6 +16,7 @@ from transop.errors import UserError
 from transop.explorer.opened import ExploredRun
 from transop.explorer.path import warm_up
 from transop.explorer.uploads import Uploads
+from transop.extras import require
 
 if TYPE_CHECKING:
     import uvicorn
@@ -79,19 +80,16 @@ def serving(
 
 def _build(run: ExploredRun, names: set[str]) -> uvicorn.Server:
     """Lay out the page and put the gate in front of it."""
-    try:
-        import gradio as gr
-        import uvicorn
-        from fastapi import FastAPI
-        from fastapi.middleware.cors import CORSMiddleware
+    require("explore", "the explorer")
 
-        from transop.explorer.page import build_page, look
-    except ImportError:
-        raise UserError(
-            "the explorer needs Gradio; install it with: pip install 'transop[explore]'"
-        ) from None
+    import gradio as gr
+    import uvicorn
+    from fastapi import FastAPI
+    from fastapi.middleware.cors import CORSMiddleware
+
     from transop.explorer.calls import call_checker
     from transop.explorer.gate import LOCAL_NAMES, Gate
+    from transop.explorer.page import build_page, look
     from transop.explorer.style import STYLE
 
     uploads = Uploads()
