@@ -1,9 +1,8 @@
-"""Where is accuracy lost? To what is not covered or to wrong names, for each way of sampling.
+"""Measure where accuracy is lost, for each augmentation: to missing images or to wrong labels.
 
     python benchmarks/coverage_study.py runs/mnist --out docs/figures/coverage-mnist
 
-writes OUT.json and OUT.png. The judge is a LeNet-5 that no row has seen; see
-`transop_paper.scarce.coverage` for what is measured.
+writes OUT.json and OUT.png; `transop_paper.scarce.coverage` says what is measured.
 """
 
 import argparse
@@ -32,18 +31,18 @@ ROWS = [
 
 
 def draw(points: list[dict], examples: torch.Tensor, titles: list[str]):
-    """Draw what is lost to what as bars at the left, images of every row at the right."""
+    """Draw both kinds of loss as bars at the left, images of every row at the right."""
     with look():
         figure = new_figure(10.5, 4.2)
         axes = figure.add_subplot(1, 2, 1)
         places = range(len(points))
         missed = [100 * point["missed"] for point in points]
         misled = [100 * max(point["misled"], 0) for point in points]
-        axes.barh(places, missed, color=COLOURS[0], label="nothing rightly named is close")
-        axes.barh(places, misled, left=missed, color=COLOURS[1], label="misled by wrong names")
+        axes.barh(places, missed, color=COLOURS[0], label="no rightly labelled image is close")
+        axes.barh(places, misled, left=missed, color=COLOURS[1], label="misled by wrong labels")
         axes.set_yticks(places, [point["title"] for point in points])
         axes.invert_yaxis()
-        axes.set_xlabel("validation images named wrongly by the closest image, %")
+        axes.set_xlabel("validation images with another label than the closest image, %")
         axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
         right = figure.add_subplot(1, 2, 2)
         draw_block(right, Block(examples.numpy(), row_labels=tuple(titles)))
@@ -51,7 +50,7 @@ def draw(points: list[dict], examples: torch.Tensor, titles: list[str]):
 
 
 def main() -> None:
-    """Measure every row over some seeds and keep numbers and picture."""
+    """Measure every row over some seeds and write numbers and picture."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run", type=Path)
     parser.add_argument("--seeds", type=int, default=3)

@@ -189,7 +189,7 @@ _SABOTAGES = (
     ),
     Sabotage(
         "test_more_latent_dimensions_than_data_are_refused",
-        "training/fit.py",
+        "training/run_data.py",
         "if latent_dimension > min(n_values, n_images):",
         "if False:",
     ),

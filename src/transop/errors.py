@@ -13,6 +13,10 @@ class DataError(UserError):
     """A data set cannot be found, read or used."""
 
 
+class MissingExtra(UserError):
+    """An optional part of the installation is not there."""
+
+
 class ProcessLost(UserError):
     """A process of a data-parallel run ended before its work was done."""
 

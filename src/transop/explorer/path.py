@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 from transop.explorer.transform import probabilities
 from transop.operators import transport_path
 
@@ -76,7 +76,7 @@ class Walk:
         return self.track.position(t)
 
 
-def walk(run: OpenRun, start: Float[Tensor, "c h w"], end: Float[Tensor, "c h w"]) -> Walk:
+def walk(run: ExploredRun, start: Float[Tensor, "c h w"], end: Float[Tensor, "c h w"]) -> Walk:
     """Infer the coefficients between two images and follow them from t = -1 to 3."""
     model = run.model
     points = model.encode(torch.stack([start, end]))
@@ -97,7 +97,7 @@ def walk(run: OpenRun, start: Float[Tensor, "c h w"], end: Float[Tensor, "c h w"
     )
 
 
-def warm_up(run: OpenRun) -> None:
+def warm_up(run: ExploredRun) -> None:
     """Do once for nobody what takes seconds the first time, so that nobody waits for it.
 
     That is Matplotlib, which Gradio asks for at the first touch of a slider, and the solver's
@@ -108,7 +108,7 @@ def warm_up(run: OpenRun) -> None:
 
 
 def frames_at(
-    run: OpenRun, track: Track, t: float
+    run: ExploredRun, track: Track, t: float
 ) -> tuple[float, Float[np.ndarray, "c h w"], Float[np.ndarray, "c h w"]]:
     """Decode both ways at the time nearest to ``t``; give that time, the path's and the line's."""
     at = track.position(t)
@@ -123,7 +123,7 @@ def _bounded(points: Float[Tensor, "t d"]) -> Float[Tensor, "t d"]:
     return torch.where(finite, points, torch.zeros_like(points))
 
 
-def _way(run: OpenRun, points: Float[Tensor, "t d"]) -> Way:
+def _way(run: ExploredRun, points: Float[Tensor, "t d"]) -> Way:
     return Way(run.model.decode(points).cpu().numpy(), probabilities(run, points))
 
 

@@ -81,7 +81,7 @@ def _finish(
 @lru_cache(maxsize=1)
 def _compiled_kernel() -> ModuleType | None:
     try:
-        return import_module("transop.inference.gauss_newton_numba")
+        return import_module("transop.inference.gauss_newton_compiled")
     except ImportError:
         return None
 

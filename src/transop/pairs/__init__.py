@@ -11,7 +11,7 @@ from torch import Tensor
 from transop.data import ImageDataset, cache_folder
 from transop.errors import DataError, UserError
 from transop.pairs import backbones, strategies
-from transop.pairs.features import FeatureExtractor, extract_features
+from transop.pairs.features import FeatureExtractor, extract_features, input_size_for
 from transop.pairs.given import Given
 from transop.pairs.neighbours import nearest_neighbours
 from transop.pairs.request import Backbone, Features, PairRequest, Search, Strategy
@@ -45,6 +45,7 @@ __all__ = [
     "PairSource",
     "build_pairs",
     "extract_features",
+    "input_size_for",
     "nearest_neighbours",
 ]
 

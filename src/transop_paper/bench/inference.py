@@ -23,7 +23,7 @@ from transop.inference import (
     InferenceResult,
     infer_coefficients,
 )
-from transop.operators.series import build_generator
+from transop.operators import build_generator
 from transop.progress import Progress, silent
 from transop_paper.bench.digit_operators import LearnedProblem, learn_operators
 from transop_paper.bench.peak import measure_peak

@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-
 from transop.inference._lanes import fma, lane_count, load, store
 from transop.inference._rooms import REGISTER_BYTES
 

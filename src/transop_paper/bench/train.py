@@ -23,9 +23,7 @@ from transop.errors import UserError
 from transop.inference import ConvergenceWarning, infer_coefficients, operator_penalty
 from transop.operators import TransportOperators, transport
 from transop.progress import Progress, silent
-from transop.training.dictionary import DictionaryLearner
-from transop.training.loop import Loop
-from transop.training.session import Session, make_fabric
+from transop.training import DictionaryLearner, Loop, Session
 from transop_paper.bench.digit_operators import LearnedProblem, learn_operators
 
 REFERENCE = "proximal-nesterov"  # what the paper's authors ran
@@ -144,12 +142,12 @@ class _Ours:
     """The operator phase as training runs it, checks and diagnostics included."""
 
     def __init__(self, problem: LearnedProblem, operators: TransportOperators, path: Path) -> None:
-        weight = f"operators.sparsity_weight={problem.sparsity_weight}"
+        weight = f"objective.sparsity_weight={problem.sparsity_weight}"
         settings = load_settings("demo", [weight, "runtime.device=cpu"])
-        self._session = Session(settings, RunFolder(path), make_fabric(settings.runtime))
+        self._session = Session.open(settings, RunFolder(path))
         self._rate = settings.operators.learning_rate
         self.operators = operators
-        self.learner = DictionaryLearner(self._session, operators, "operators", settings.operators)
+        self.learner = DictionaryLearner(self._session, operators, "objective", settings.objective)
 
     def loop(self, n_steps: int) -> Loop:
         return Loop(
@@ -170,10 +168,12 @@ class _Authors:
     """The authors' algorithm: their iteration for c, autograd for the operators, Adam."""
 
     def __init__(self, problem: LearnedProblem, operators: TransportOperators) -> None:
-        settings = load_settings("demo").operators
-        self._weight, self._decay = problem.sparsity_weight, settings.operator_decay
+        settings = load_settings("demo")
+        self._weight, self._decay = problem.sparsity_weight, settings.objective.operator_decay
         self.operators = operators
-        self._optimiser = torch.optim.Adam(operators.parameters(), lr=settings.learning_rate)
+        self._optimiser = torch.optim.Adam(
+            operators.parameters(), lr=settings.operators.learning_rate
+        )
 
     def step(self, batch: _Batch) -> None:
         z0, z1 = batch

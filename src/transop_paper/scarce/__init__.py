@@ -11,7 +11,7 @@ from transop_paper.scarce.picture import draw_table
 from transop_paper.scarce.protocol import SCALES, Protocol
 from transop_paper.scarce.results import Summary, summarise, write_table
 from transop_paper.scarce.rows import Row, find_rows, known_rows
-from transop_paper.scarce.schedule import run_table
+from transop_paper.scarce.table import run_table
 
 __all__ = [
     "SCALES",

@@ -1,10 +1,11 @@
-"""Where is accuracy lost? To what moved images do not reach, and to those with a wrong name.
+"""Measure where accuracy is lost: to images that moves do not reach, or to wrong labels.
 
-Validation images are named after the closest image a row would train on, pixel by pixel. A judge
-that no row has seen, a LeNet-5 trained on all training labels, says which of the row's images have
-lost their name. *Missed* are validation images named wrongly even when those are left out: nothing
-rightly named is close. *Misled* are the further ones that wrong names cost. The judge's errors on
-real images count as wrong names too; the row "none" shows how many they are.
+Every validation image takes the label of the closest image, pixel by pixel, that a row would
+train on. A reference classifier that no row has seen, a LeNet-5 trained on all training labels,
+tells which of the row's images no longer show their label. *Missed* are validation images that get
+a wrong label even when those images are left out: no rightly labelled image is close. *Misled* are
+the additional errors when they are put back. The reference classifier errs on real images too; the
+row "none" shows how often.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from torch import Tensor
 from transop.data import ImageDataset
 from transop.networks import LeNet
 from transop.progress import Progress, silent
-from transop_paper.scarce.experiment import Experiment, open_supply
+from transop_paper.scarce.experiment import Experiment, make_training_images
 from transop_paper.scarce.protocol import Protocol, draw_labelled, train_network
 from transop_paper.scarce.rows import Row
 
-_JUDGE_SEED = 9_001  # no row's network starts from it
-_JUDGE = Protocol(n_steps=8_000, batch_size=64, schedule="cosine")
+_REFERENCE_SEED = 9_001  # no row's network starts from it
+_REFERENCE = Protocol(n_steps=8_000, batch_size=64, schedule="cosine")
 _CHUNK = 500
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What becomes of the validation images when the images of one row and seed name them."""
+    """How well the training images of one row and seed label the validation images."""
 
     row: str
-    label_errors: float  # share of the row's images that the judge calls by another name
+    label_errors: float  # share of the row's images that the reference classifier labels otherwise
     missed: float  # share of validation images
-    misled: float  # share of validation images; below zero if wrong names did more good than harm
+    misled: float  # share of validation images; negative if wrong labels did more good than harm
     examples: Float[Tensor, "k c h w"]  # one image per class, as the row would train on it
 
 
@@ -43,9 +44,9 @@ class CoverageStudy:
 
     Args:
         experiment: the data set and, for learned rows, the run.
-        n_images: images a row makes up.
-        n_named: validation images they name.
-        judge_steps: optimiser steps of the judge; None for the usual number.
+        n_images: training images made for each row.
+        n_validation: validation images that are labelled by them.
+        reference_steps: optimiser steps of the reference classifier; None for the usual number.
         progress: announces long work.
     """
 
@@ -54,64 +55,65 @@ class CoverageStudy:
         experiment: Experiment,
         *,
         n_images: int = 20_000,
-        n_named: int = 5_000,
-        judge_steps: int | None = None,
+        n_validation: int = 5_000,
+        reference_steps: int | None = None,
         progress: Progress = silent,
     ) -> None:
         self._experiment, self._n_images, self._progress = experiment, n_images, progress
         data = experiment.dataset
-        self._judge = _train_judge(data, judge_steps or _JUDGE.n_steps, progress)
+        self._reference = _train_reference(data, reference_steps or _REFERENCE.n_steps, progress)
         assert data.labels is not None
-        rows = data.splits["validation"][:n_named]
+        rows = data.splits["validation"][:n_validation]
         self._pixels = data.batch(rows).flatten(1)
-        self._names = torch.from_numpy(data.labels[rows])
+        self._truth = torch.from_numpy(data.labels[rows])
 
     def measure(self, row: Row, seed: int) -> Coverage:
-        """Make up images as a row would train on them, and let them name validation images."""
+        """Make images as a row would train on them, and label validation images by them."""
         experiment = self._experiment
         images, labels, _ = draw_labelled(experiment.dataset, experiment.protocol.n_per_class, seed)
-        supply = open_supply(experiment, row, seed, images, labels, self._progress)
-        made, names = supply(self._n_images)
-        right = self._say(made) == names
-        missed = self._errors(made[right], names[right])
-        firsts = [int((names == label).nonzero()[0]) for label in set(names.tolist())]
+        make = make_training_images(experiment, row, seed, images, labels, self._progress)
+        made, made_labels = make(self._n_images)
+        right = self._classify(made) == made_labels
+        missed = self._errors(made[right], made_labels[right])
+        firsts = [int((made_labels == label).nonzero()[0]) for label in set(made_labels.tolist())]
         return Coverage(
             row=row.name,
             label_errors=1 - float(right.float().mean()),
             missed=missed,
-            misled=self._errors(made, names) - missed,
+            misled=self._errors(made, made_labels) - missed,
             examples=made[firsts],
         )
 
     @torch.inference_mode()
-    def _say(self, images: Float[Tensor, "n c h w"]) -> Int[Tensor, " n"]:
-        return torch.cat([self._judge(part).argmax(1) for part in torch.split(images, _CHUNK)])
+    def _classify(self, images: Float[Tensor, "n c h w"]) -> Int[Tensor, " n"]:
+        return torch.cat([self._reference(part).argmax(1) for part in torch.split(images, _CHUNK)])
 
     @torch.inference_mode()
-    def _errors(self, images: Float[Tensor, "n c h w"], names: Int[Tensor, " n"]) -> float:
-        """Give the share of validation images whose closest image carries another name."""
+    def _errors(self, images: Float[Tensor, "n c h w"], labels: Int[Tensor, " n"]) -> float:
+        """Give the share of validation images whose closest image has another label."""
         pixels = images.flatten(1)
-        said = [
-            names[torch.cdist(part, pixels).argmin(1)] for part in torch.split(self._pixels, _CHUNK)
+        guesses = [
+            labels[torch.cdist(part, pixels).argmin(1)]
+            for part in torch.split(self._pixels, _CHUNK)
         ]
-        return float((torch.cat(said) != self._names).float().mean())
+        return float((torch.cat(guesses) != self._truth).float().mean())
 
 
-def _train_judge(data: ImageDataset, n_steps: int, progress: Progress) -> LeNet:
+def _train_reference(data: ImageDataset, n_steps: int, progress: Progress) -> LeNet:
     """Train a network on all training labels, from weights and batches no row has."""
-    rows, generator = data.splits["train"], torch.Generator().manual_seed(_JUDGE_SEED)
+    rows, generator = data.splits["train"], torch.Generator().manual_seed(_REFERENCE_SEED)
 
-    def supply(n: int) -> tuple[Tensor, Tensor]:
+    def draw(n: int) -> tuple[Tensor, Tensor]:
         chosen = rows[torch.randint(len(rows), (n,), generator=generator).numpy()]
         assert data.labels is not None
         return data.batch(chosen), torch.from_numpy(data.labels[chosen])
 
     return train_network(
-        supply,
-        replace(_JUDGE, n_steps=n_steps),
+        draw,
+        replace(_REFERENCE, n_steps=n_steps),
         image_shape=data.image_shape,
         n_classes=data.n_classes,
-        seed=_JUDGE_SEED,
+        seed=_REFERENCE_SEED,
         progress=progress,
-        description="judge of coverage",
+        description="reference classifier",
     )

@@ -1,9 +1,10 @@
-"""One row with one seed, from labelled images to a test accuracy on disk."""
+"""Train and score one row with one seed, and keep the result as a file."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import logging
 import time
 from dataclasses import dataclass
@@ -16,15 +17,17 @@ from torch import Tensor
 
 from transop.artifacts import read_json, write_json
 from transop.augment import Guard, TransportAugment
-from transop.config import Settings, load_settings
+from transop.config import Settings
 from transop.data import ImageDataset, load_dataset
 from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
-from transop_paper.scarce.judges import judge_from_labels
+from transop.run import Run
+from transop.run_data import load_run_data, with_source
+from transop_paper.scarce.batches import TrainingImages
+from transop_paper.scarce.few_label_identity import learn_identity
 from transop_paper.scarce.protocol import Protocol, draw_labelled, score, train_network
 from transop_paper.scarce.rows import Row, known_rows
-from transop_paper.scarce.supply import LabelledSupply
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +57,18 @@ class Experiment:
         name = row.name.replace("@", "--").replace(",", "-").replace("=", "_")
         return self.out / "results" / f"{name}.seed-{seed}.json"
 
+    def identity_folder(self, distortion: Row, seed: int) -> Path:
+        """Name the folder of what is learned from one seed's labels, after all that decides it."""
+        facts = {
+            "protocol": dataclasses.asdict(self.protocol),
+            "distortion": dataclasses.asdict(distortion),
+            "dataset": self.dataset.content_hash(),
+            "run": self.fingerprint,
+            "settings": None if self.settings is None else self.settings.to_toml(),
+        }
+        digest = hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=8)
+        return self.out / "identities" / f"seed-{seed}-{digest.hexdigest()}"
+
 
 def open_experiment(
     out: Path,
@@ -75,19 +90,17 @@ def open_experiment(
     if run is None:
         images = load_dataset(dataset or "mnist", progress=progress)
         return Experiment(images, protocol, out)
-    settings, model = load_settings(run / "config.toml"), ManifoldAutoencoder.from_pretrained(run)
-    images = load_dataset(
-        dataset or settings.data.source,
-        image_size=settings.data.image_size,
-        channels=settings.data.channels,
-        progress=progress,
-    )
-    if images.image_shape != model.image_shape:
+    opened = Run.open(run, progress=progress)
+    images = opened.dataset
+    if dataset is not None:
+        images = load_run_data(with_source(opened.settings, dataset), progress=progress)
+    if images.image_shape != opened.model.image_shape:
         raise UserError(
             f"data set '{images.meta.name}' has images of shape {images.image_shape}, but the run "
-            f"in '{run}' takes {model.image_shape}; choose another run"
+            f"in '{run}' takes {opened.model.image_shape}; choose another run"
         )
-    return Experiment(images, protocol, out, model, settings, fingerprint_weights(run))
+    fingerprint = fingerprint_weights(run)
+    return Experiment(images, protocol, out, opened.model, opened.settings, fingerprint)
 
 
 def fingerprint_weights(run: Path) -> str:
@@ -119,10 +132,10 @@ def run_row(
         return stored
     start, protocol, data = time.monotonic(), experiment.protocol, experiment.dataset
     images, labels, _ = draw_labelled(data, protocol.n_per_class, seed)
-    supply = open_supply(experiment, row, seed, images, labels, progress)
-    supplied = time.monotonic()
+    training_images = make_training_images(experiment, row, seed, images, labels, progress)
+    prepared = time.monotonic()
     network = train_network(
-        supply,
+        training_images,
         protocol,
         image_shape=data.image_shape,
         n_classes=data.n_classes,
@@ -131,15 +144,15 @@ def run_row(
         description=f"{row.name}, seed {seed}",
     )
     seconds = {
-        "moves": round(supplied - start, 2),
-        "training": round(time.monotonic() - supplied, 2),
+        "moves": round(prepared - start, 2),
+        "training": round(time.monotonic() - prepared, 2),
     }
     result = {
         "row": row.name,
         "seed": seed,
         **{split: score(network, data, split, n_images=protocol.n_scored) for split in _SCORED},
         "labels_used": row.labels_used(),
-        "kept_by_guard": round(supply.kept, 4),
+        "kept_by_guard": round(training_images.kept, 4),
         "seconds": seconds,
         "steps_per_second": round(protocol.n_steps / max(seconds["training"], 1e-6), 1),
         "identity": identity,
@@ -152,15 +165,15 @@ def run_row(
 _SCORED = ("validation", "test")
 
 
-def open_supply(
+def make_training_images(
     experiment: Experiment,
     row: Row,
     seed: int,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
     progress: Progress = silent,
-) -> LabelledSupply:
-    """Prepare the images a row trains on; classifier, encoder and moves are made where needed.
+) -> TrainingImages:
+    """Prepare the images a row trains on, with the classifier, encoder and moves it needs.
 
     Args:
         experiment: what all rows share.
@@ -171,7 +184,7 @@ def open_supply(
         progress: announces long work.
     """
     generator = torch.Generator().manual_seed(1_000_003 * (seed + 1))
-    return LabelledSupply(
+    return TrainingImages(
         row,
         images,
         labels,
@@ -216,9 +229,9 @@ def _make_augment(
     model = experiment.model
     if model is None or experiment.settings is None:
         raise UserError(f"row '{row.name}' needs a trained run; give one with --run")
-    if row.needs_own_judge:
+    if row.needs_own_identity:
         distortion = known_rows(experiment.dataset.meta.name)["elastic"]
-        model = judge_from_labels(
+        model = learn_identity(
             model,
             experiment.settings,
             experiment.dataset,
@@ -227,7 +240,7 @@ def _make_augment(
             distortion,
             protocol=experiment.protocol,
             seed=seed,
-            folder=experiment.out / "judges" / f"seed-{seed}",
+            folder=experiment.identity_folder(distortion, seed),
             progress=progress,
         )
     return TransportAugment(

@@ -61,7 +61,7 @@ def _legend(figure: Figure, summaries: Sequence[Summary]) -> None:
     handles = [
         Line2D([], [], marker="o", ls="", color=_FIXED, label="fixed augmentations"),
         Line2D([], [], marker="o", ls="", color=_HUNDRED, label="learned, the 100 labels only"),
-        Line2D([], [], marker="o", ls="", color=_ALL, label="learned, judge saw all labels"),
+        Line2D([], [], marker="o", ls="", color=_ALL, label="learned, classifier saw all labels"),
     ]
     if any(summary.paper for summary in summaries):
         handles.append(

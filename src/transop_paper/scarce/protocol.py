@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from transop.data import ImageDataset
 from transop.errors import UserError
-from transop.networks import LeNet
+from transop.networks import LeNet, prefer_channels_last
 from transop.progress import Progress, silent
-from transop_paper.scarce.lenet import start_training
 
-_STEPS_PER_CHUNK = 50  # images for so many steps are made at once, where that is fastest
+_STEPS_PER_CHUNK = 50  # training images are made for 50 steps at once, because that is fastest
 
-Supply = Callable[[int], tuple[Tensor, Tensor]]
+MakeImages = Callable[[int], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ SCALES: dict[str, Protocol] = {
 
 
 def train_network(
-    supply: Supply,
+    make_images: MakeImages,
     protocol: Protocol,
     *,
     image_shape: tuple[int, int, int],
@@ -85,33 +85,53 @@ def train_network(
     progress: Progress = silent,
     description: str = "training",
 ) -> LeNet:
-    """Train LeNet-5 on images that a supply makes up as it goes.
+    """Train LeNet-5 with Adam on images that are made while training goes on.
 
     Args:
-        supply: gives so many fresh images and their labels.
-        protocol: how long and how fast.
+        make_images: gives as many augmented images, with their labels, as it is asked for.
+        protocol: number of steps, batch size and learning rate.
         image_shape: channels, height, width.
         n_classes: number of logits.
         seed: of the first weights.
         progress: announces the work.
         description: what to call it.
     """
+    network = new_network(image_shape, n_classes, seed)
+    optimiser = torch.optim.Adam(
+        network.parameters(), weight_decay=protocol.weight_decay, fused=True
+    )
+    starts = range(0, protocol.n_steps, _STEPS_PER_CHUNK)
+    for start in progress(starts, description, len(starts)):
+        n_steps = min(_STEPS_PER_CHUNK, protocol.n_steps - start)
+        images, labels = make_images(n_steps * protocol.batch_size)
+        batches = zip(
+            torch.split(images, protocol.batch_size),
+            torch.split(labels, protocol.batch_size),
+            strict=True,
+        )
+        for step, (batch, truth) in enumerate(batches, start):
+            loss = cross_entropy(network(batch), truth)
+            descend(optimiser, loss, protocol.rate_at(step))
+    return network.eval()
+
+
+def new_network(image_shape: tuple[int, int, int], n_classes: int, seed: int) -> LeNet:
+    """Make an untrained LeNet-5 whose first weights depend on the seed alone."""
     channels, size, _ = image_shape
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = LeNet(image_size=size, channels=channels, n_classes=n_classes)
-    trainer = start_training(
-        network,
-        image_size=size,
-        batch_size=protocol.batch_size,
-        weight_decay=protocol.weight_decay,
-    )
-    starts = range(0, protocol.n_steps, _STEPS_PER_CHUNK)
-    for start in progress(starts, description, len(starts)):
-        steps = range(start, min(start + _STEPS_PER_CHUNK, protocol.n_steps))
-        images, labels = supply(len(steps) * protocol.batch_size)
-        trainer.train(images, labels, [protocol.rate_at(step) for step in steps])
-    return trainer.finish()
+    prefer_channels_last(network)
+    return network
+
+
+def descend(optimiser: torch.optim.Optimizer, loss: Tensor, learning_rate: float) -> None:
+    """Take one optimiser step down the gradient of a loss."""
+    for group in optimiser.param_groups:
+        group["lr"] = learning_rate
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()
 
 
 @torch.inference_mode()

@@ -55,7 +55,7 @@ class Row:
         return self.moves is not None
 
     @property
-    def needs_own_judge(self) -> bool:
+    def needs_own_identity(self) -> bool:
         """Whether classifier and encoder must be trained from the labels of each seed."""
         return self.needs_model and self.labels == "100" and self.moves == "encoder"
 

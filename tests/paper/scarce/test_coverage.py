@@ -8,14 +8,14 @@ from transop_paper.scarce.coverage import CoverageStudy
 @pytest.fixture
 def study(strokes, model, settings, quick, tmp_path):
     experiment = Experiment(strokes, quick, tmp_path, model, settings, "abc")
-    return CoverageStudy(experiment, n_images=120, judge_steps=200)
+    return CoverageStudy(experiment, n_images=120, reference_steps=200)
 
 
 def measure(study, name):
     return study.measure(find_rows([name], "mnist")[0], seed=0)
 
 
-def test_images_as_they_are_keep_their_names_and_name_most_of_the_others(study):
+def test_images_as_they_are_keep_their_labels_and_label_most_of_the_others(study):
     found = measure(study, "none")
     assert found.label_errors < 0.1
     assert 0 <= found.missed < 0.5
@@ -23,19 +23,19 @@ def test_images_as_they_are_keep_their_names_and_name_most_of_the_others(study):
     assert found.examples.shape == (3, 1, 16, 16)
 
 
-def test_distortions_without_measure_lose_the_name_more_often(study):
+def test_strong_distortions_lose_the_label_more_often(study):
     calm = measure(study, "elastic@alpha=0.1")
     wild = measure(study, "elastic@alpha=300,sigma=2")
     assert wild.label_errors > calm.label_errors + 0.2
 
 
-def test_wrong_names_mislead_and_are_told_apart_from_what_is_missed(study, strokes, monkeypatch):
+def test_wrong_labels_are_told_apart_from_missing_images(study, strokes, monkeypatch):
     images = strokes.batch(strokes.splits["validation"])
-    names = torch.from_numpy(strokes.labels[strokes.splits["validation"]])
-    wrong = names.clone()
+    truth = torch.from_numpy(strokes.labels[strokes.splits["validation"]])
+    wrong = truth.clone()
     wrong[: len(wrong) // 2] = (wrong[: len(wrong) // 2] + 1) % 3
-    monkeypatch.setattr(coverage, "open_supply", lambda *_: lambda n: (images, wrong))
-    monkeypatch.setattr(study, "_say", lambda made: names)
+    monkeypatch.setattr(coverage, "make_training_images", lambda *_: lambda n: (images, wrong))
+    monkeypatch.setattr(study, "_classify", lambda made: truth)
     found = measure(study, "none")
     assert found.label_errors == pytest.approx(0.5, abs=0.02)
     assert found.missed + found.misled == pytest.approx(found.label_errors, abs=1e-6)

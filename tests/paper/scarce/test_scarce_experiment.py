@@ -16,9 +16,15 @@ from transop_paper.scarce import (
     summarise,
     write_table,
 )
-from transop_paper.scarce.protocol import Protocol, draw_labelled, score, train_network
-from transop_paper.scarce.schedule import tasks_in_order
-from transop_paper.scarce.supply import LabelledSupply
+from transop_paper.scarce.batches import TrainingImages
+from transop_paper.scarce.protocol import (
+    Protocol,
+    draw_labelled,
+    new_network,
+    score,
+    train_network,
+)
+from transop_paper.scarce.table import tasks_in_order
 
 
 @pytest.fixture
@@ -44,7 +50,7 @@ def test_every_seed_draws_its_own_images_as_many_of_each_class(strokes):
 def test_the_network_learns_what_is_easy(strokes):
     images, labels, _ = draw_labelled(strokes, 10, seed=0)
     protocol = Protocol(n_steps=300, batch_size=30)
-    supply = LabelledSupply(
+    training_images = TrainingImages(
         row("none"),
         images,
         labels,
@@ -53,9 +59,44 @@ def test_the_network_learns_what_is_easy(strokes):
         pool_size=100,
         generator=torch.Generator().manual_seed(0),
     )
-    network = train_network(supply, protocol, image_shape=(1, 16, 16), n_classes=3, seed=0)
+    network = train_network(training_images, protocol, image_shape=(1, 16, 16), n_classes=3, seed=0)
     assert score(network, strokes, "test") > 85
     assert score(network, strokes, "test", n_images=10) % 10 == pytest.approx(0)
+
+
+def test_training_takes_the_steps_of_adam_on_consecutive_batches(strokes):
+    images = strokes.batch(strokes.splits["train"])
+    labels = torch.from_numpy(strokes.labels[strokes.splits["train"]])
+    shown = []
+
+    def make_images(n):
+        start = sum(shown)
+        shown.append(n)
+        return images[start : start + n], labels[start : start + n]
+
+    protocol = Protocol(n_steps=12, batch_size=10)
+    network = train_network(make_images, protocol, image_shape=(1, 16, 16), n_classes=3, seed=5)
+    assert sum(shown) == 120
+
+    expected = new_network((1, 16, 16), 3, seed=5)
+    optimiser = torch.optim.Adam(expected.parameters(), weight_decay=1e-4)
+    for step in range(12):
+        optimiser.param_groups[0]["lr"] = protocol.rate_at(step)
+        optimiser.zero_grad()
+        batch = slice(10 * step, 10 * step + 10)
+        torch.nn.functional.cross_entropy(expected(images[batch]), labels[batch]).backward()
+        optimiser.step()
+    for found, wanted in zip(network.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_first_weights_depend_on_the_seed_alone():
+    torch.manual_seed(1)
+    first = new_network((1, 16, 16), 3, seed=0)
+    torch.manual_seed(2)
+    again, other = new_network((1, 16, 16), 3, seed=0), new_network((1, 16, 16), 3, seed=1)
+    assert torch.equal(first.head[0].weight, again.head[0].weight)
+    assert not torch.equal(first.head[0].weight, other.head[0].weight)
 
 
 def test_the_cosine_starts_at_the_rate_and_ends_at_zero():
@@ -78,7 +119,7 @@ def test_an_impossible_protocol_is_refused(wrong):
 def test_a_batch_mixes_real_and_moved_images_with_their_labels(strokes, model, pool_size):
     images, labels, _ = draw_labelled(strokes, 2, seed=0)
     augment = TransportAugment(model, generator=torch.Generator().manual_seed(1))
-    supply = LabelledSupply(
+    training_images = TrainingImages(
         row("transport-encoder"),
         images,
         labels,
@@ -87,7 +128,7 @@ def test_a_batch_mixes_real_and_moved_images_with_their_labels(strokes, model, p
         pool_size=pool_size,
         generator=torch.Generator().manual_seed(0),
     )
-    batch, truth = supply(600)
+    batch, truth = training_images(600)
     same = (batch[:, None] == images).flatten(2).all(2)
     real = same.any(1)
     assert float(real.float().mean()) == pytest.approx(0.25, abs=0.06)
@@ -99,7 +140,7 @@ def test_a_batch_mixes_real_and_moved_images_with_their_labels(strokes, model, p
 def test_refused_moves_become_the_labelled_image(strokes, model):
     images, labels, _ = draw_labelled(strokes, 2, seed=0)
     augment = TransportAugment(model, guard=1.0)
-    supply = LabelledSupply(
+    training_images = TrainingImages(
         row("transport-guarded"),
         images,
         labels,
@@ -108,8 +149,8 @@ def test_refused_moves_become_the_labelled_image(strokes, model):
         pool_size=12,
         generator=torch.Generator().manual_seed(0),
     )
-    assert supply.kept == 0
-    batch, _ = supply(20)
+    assert training_images.kept == 0
+    batch, _ = training_images(20)
     assert (batch[:, None] - images).abs().flatten(2).amax(2).amin(1).max() < 1e-3
 
 
@@ -137,7 +178,7 @@ def test_every_row_of_the_paper_is_there_and_says_its_labels():
     assert "guard" in rows["transport-guarded-elastic"].labels_used()
     assert "guard" not in rows["transport-encoder"].labels_used()
     assert rows["transport-100-guarded"].labels_used() == "the 100 labels only"
-    assert rows["transport-100-guarded"].needs_own_judge
+    assert rows["transport-100-guarded"].needs_own_identity
     fashion = known_rows("fashion-mnist")
     assert not any(one.paper for one in fashion.values())
     assert fashion["transport-encoder-elastic"].alpha == fashion["elastic"].alpha
@@ -178,22 +219,42 @@ def test_a_fixed_row_does_not_depend_on_the_run(experiment):
         run_row(without, row("transport-prior"), 0)
 
 
-def test_the_hundred_label_judge_is_trained_once_per_seed(experiment, monkeypatch):
+def test_what_the_hundred_labels_teach_is_learned_once_per_seed(experiment, monkeypatch):
     alone = run_row(experiment, row("transport-100"), 0)
     assert alone["labels_used"] == "the 100 labels only"
-    judge = experiment.out / "judges" / "seed-0" / "judge.safetensors"
-    assert judge.exists()
-
-    def refuse(*arguments, **options):
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr("transop_paper.scarce.judges._train_members", refuse)
+    assert len(list(experiment.out.glob("identities/seed-0-*/identity.safetensors"))) == 1
+    forbid_training(monkeypatch)
     run_row(experiment, row("transport-100-guarded-elastic"), 0)
     with pytest.raises(AssertionError, match="trained again"):
         run_row(experiment, row("transport-100"), 1)
 
 
-def test_the_runs_own_judges_do_not_leak_into_the_hundred_label_rows(experiment):
+def forbid_training(monkeypatch):
+    def refuse(*arguments, **options):
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr("transop_paper.scarce.few_label_identity._train_members", refuse)
+
+
+@pytest.mark.parametrize("changed", ["protocol", "dataset", "fingerprint", "settings"])
+def test_a_classifier_of_other_settings_or_data_is_not_used_again(experiment, changed, monkeypatch):
+    run_row(experiment, row("transport-100"), 0)
+    noisier = experiment.dataset.images.copy()
+    noisier[0] = 0
+    other = {
+        "protocol": dataclasses.replace(experiment.protocol, n_steps=30),
+        "dataset": dataclasses.replace(experiment.dataset, images=noisier),
+        "fingerprint": "def",
+        "settings": experiment.settings.updated(["coefficient_encoder.kl_weight=0.7"]),
+    }
+    different = dataclasses.replace(experiment, **{changed: other[changed]})
+    forbid_training(monkeypatch)
+    run_row(experiment, row("transport-100"), 0, force=True)
+    with pytest.raises(AssertionError, match="trained again"):
+        run_row(different, row("transport-100"), 0, force=True)
+
+
+def test_the_runs_own_classifier_and_encoder_do_not_leak_into_the_hundred_label_rows(experiment):
     expected = run_row(experiment, row("transport-100-guarded"), 0)
     other = dataclasses.replace(experiment, out=experiment.out / "other")
     for module in (experiment.model.classifier, experiment.model.coefficient_encoder):

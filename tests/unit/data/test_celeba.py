@@ -11,7 +11,7 @@ from transop.data import ImageDataset, load_dataset, pictures
 from transop.data import celeba as celeba_module
 from transop.data.celeba_layout import parse_attributes
 from transop.errors import DataError
-from transop_paper.faces.dataset import write_faces
+from transop_paper.faces import write_faces
 
 N_IMAGES = 20
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from transop.config import settings_from_tree
+from transop.config import Settings, settings_from_tree
 from transop.data import dataset_from_settings, load_dataset
 from transop.errors import DataError, SettingsError
 
@@ -89,7 +89,7 @@ def test_settings_decide_fit_crop_and_split(tmp_path):
     images = RANDOM.integers(0, 256, (30, 20, 12), dtype=np.uint8)
     np.savez(tmp_path / "x.npz", x_train=images[:20], x_test=images[20:])
     tree = {"source": str(tmp_path / "x.npz"), "crop": [0.0, 0.0, 1.0, 0.6], "split": "random"}
-    section = settings_from_tree({"data": tree}).data
+    section = settings_from_tree({"data": tree}, Settings).data
     dataset = dataset_from_settings(section)
     np.testing.assert_array_equal(dataset.images[:, 0], images[:, :12])
     assert [len(rows) for rows in dataset.splits.values()] == [24, 3, 3]
@@ -97,7 +97,7 @@ def test_settings_decide_fit_crop_and_split(tmp_path):
     assert [len(rows) for rows in own.splits.values()] == [20, 10]
     for wrong in ({"crop": "nobody"}, {"crop": 0}, {"fit": "stretch"}, {"split": "mine"}):
         with pytest.raises(SettingsError, match=next(iter(wrong))):
-            settings_from_tree({"data": wrong})
+            settings_from_tree({"data": wrong}, Settings)
 
 
 def test_a_split_that_only_celeba_has_is_refused_elsewhere():

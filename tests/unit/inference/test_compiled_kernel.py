@@ -13,9 +13,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm, expm_frechet
+from transop.inference.gauss_newton_numba import solve
 
 from transop.inference import _machine_code, gauss_newton_numba
-from transop.inference.gauss_newton_numba import solve
 from transop.inference.gauss_newton_torch import solve_batched
 from transop.inference.problem import Problem
 

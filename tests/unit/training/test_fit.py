@@ -154,11 +154,11 @@ def images_used(tmp_path, monkeypatch):
     class ReadyError(Exception):
         pass
 
-    def stop(session, dataset):
+    def stop(session, plan, dataset):
         raise ReadyError(dataset)
 
     # By its path the module cannot be had: the function `fit` has the same name.
-    monkeypatch.setattr(sys.modules["transop.training.fit"], "_run_phases", stop)
+    monkeypatch.setattr(sys.modules["transop.training.phases"], "_run_phases", stop)
 
     def start(settings, dataset):
         with pytest.raises(ReadyError) as caught:

@@ -1,0 +1,175 @@
+"""Classifier and coefficient encoder trained from the labelled images of one seed alone.
+
+The run's autoencoder and operators have seen images without labels. Whatever uses labels is
+trained here: three small networks on elastically distorted images, whose probabilities are
+averaged, and a coefficient encoder that keeps their opinion on unlabelled images.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from pathlib import Path
+
+import torch
+from filelock import FileLock
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from transop.artifacts import RunFolder, load_state, save_state
+from transop.config import Settings
+from transop.data import ImageDataset
+from transop.model import ManifoldAutoencoder
+from transop.networks import CoefficientEncoder, LeNet
+from transop.progress import Progress, silent
+from transop.training import Session, train_coefficient_encoder
+from transop_paper.scarce.batches import TrainingImages
+from transop_paper.scarce.protocol import Protocol, new_network, train_network
+from transop_paper.scarce.rows import Row
+
+_MEMBERS = 3
+_MEMBER_STEPS_SHARE = 0.5  # of the protocol's steps
+
+
+class Committee(nn.Module):
+    """Several networks; the logits are the logarithm of their mean probability."""
+
+    def __init__(self, members: list[LeNet]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b k"]:
+        """Give the log-probabilities of images."""
+        opinions = torch.stack([member(images).log_softmax(1) for member in self.members])
+        return opinions.logsumexp(0) - torch.tensor(float(len(self.members))).log()
+
+
+def learn_identity(
+    model: ManifoldAutoencoder,
+    settings: Settings,
+    dataset: ImageDataset,
+    images: Float[Tensor, "n c h w"],
+    labels: Int[Tensor, " n"],
+    distortion: Row,
+    *,
+    protocol: Protocol,
+    seed: int,
+    folder: Path,
+    progress: Progress = silent,
+) -> ManifoldAutoencoder:
+    """Give a copy of a model whose classifier and encoder know these labels only.
+
+    The result is kept in ``folder``; a second call, also from another process, reads it there.
+    The caller names the folder after everything that decides the result.
+
+    Args:
+        model: autoencoder and operators are taken from it, nothing else.
+        settings: the run's, for the coefficient encoder.
+        dataset: its training images, without their labels, are where the encoder learns.
+        images: the labelled images.
+        labels: their labels.
+        distortion: the row whose fixed augmentation the committee is trained with.
+        protocol: how networks are trained.
+        seed: of all randomness.
+        folder: where classifier and encoder are kept.
+        progress: announces long work.
+    """
+    bare = copy.deepcopy(model)
+    bare.classifier_domain, bare.classifier_recipe = "image", None
+    bare.classifier = Committee(
+        [new_network(dataset.image_shape, dataset.n_classes, seed) for _ in range(_MEMBERS)]
+    ).eval()
+    stored = folder / "identity.safetensors"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".lock"):
+        if stored.exists():
+            _restore(bare, stored)
+            return bare
+        members = _train_members(
+            dataset, images, labels, distortion, protocol=protocol, seed=seed, progress=progress
+        )
+        bare.classifier = Committee(members).eval()
+        unlabelled = dataclasses.replace(dataset, labels=None)
+        _train_encoder(bare, settings, unlabelled, seed=seed, folder=folder, progress=progress)
+        _keep(bare, stored)
+    return bare
+
+
+def _train_members(
+    dataset: ImageDataset,
+    images: Tensor,
+    labels: Tensor,
+    distortion: Row,
+    *,
+    protocol: Protocol,
+    seed: int,
+    progress: Progress,
+) -> list[LeNet]:
+    shorter = dataclasses.replace(
+        protocol,
+        n_steps=max(1, int(protocol.n_steps * _MEMBER_STEPS_SHARE)),
+        schedule="cosine",
+    )
+    members = []
+    for number in range(_MEMBERS):
+        own_seed = 10_000 * (number + 1) + seed
+        training_images = TrainingImages(
+            distortion,
+            images,
+            labels,
+            augment=None,
+            real_share=1.0,
+            pool_size=0,
+            generator=torch.Generator().manual_seed(own_seed),
+        )
+        members.append(
+            train_network(
+                training_images,
+                shorter,
+                image_shape=dataset.image_shape,
+                n_classes=dataset.n_classes,
+                seed=own_seed,
+                progress=progress,
+                description=f"network {number + 1} of {_MEMBERS} from the labelled images",
+            )
+        )
+    return members
+
+
+def _train_encoder(
+    model: ManifoldAutoencoder,
+    settings: Settings,
+    dataset: ImageDataset,
+    *,
+    seed: int,
+    folder: Path,
+    progress: Progress,
+) -> None:
+    """Learn scales that keep the committee's opinion on unlabelled images."""
+    wanted = settings.updated(
+        ["coefficient_encoder.target=classifier", f"runtime.seed={seed}", "runtime.device=cpu"]
+    )
+    session = Session.open(wanted, RunFolder(folder), progress)
+    train_coefficient_encoder(session, model, dataset)
+
+
+def _keep(model: ManifoldAutoencoder, path: Path) -> None:
+    assert model.coefficient_encoder is not None
+    assert model.classifier is not None
+    state = {
+        "architecture": model.coefficient_encoder.architecture(),
+        "encoder": dict(model.coefficient_encoder.state_dict()),
+        "committee": dict(model.classifier.state_dict()),
+        "prior_scale": model.prior_scale,
+    }
+    save_state(path, state, kind="identity")
+
+
+def _restore(model: ManifoldAutoencoder, path: Path) -> None:
+    state = load_state(path, kind="identity")
+    assert model.classifier is not None
+    model.classifier.load_state_dict(state["committee"])
+    encoder = CoefficientEncoder(**state["architecture"])
+    encoder.load_state_dict(state["encoder"])
+    model.coefficient_encoder = encoder.eval()
+    model.prior_scale = state["prior_scale"]
