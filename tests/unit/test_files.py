@@ -78,7 +78,7 @@ def test_a_folder_and_a_file_that_is_too_long_are_refused(tmp_path):
 def test_a_file_is_never_written_over_what_is_no_regular_file(tmp_path, kind):
     path = odd_file(kind, tmp_path / "odd.html")
     before = path.lstat()
-    with pytest.raises(OSError, match=KINDS[kind]) as caught:
+    with pytest.raises(ArtifactError, match=KINDS[kind]) as caught:
         write_atomically(path, b"a report")
     assert "odd.html" in str(caught.value)
     assert path.lstat() == before
