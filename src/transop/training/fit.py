@@ -10,7 +10,7 @@ from typing import Any
 
 from transop.artifacts import RunFolder
 from transop.config import Settings, as_override, load_settings
-from transop.data import ImageDataset, load_dataset
+from transop.data import ImageDataset, dataset_from_settings
 from transop.errors import ArtifactError, SettingsError, show
 from transop.evaluation import half_way_scale
 from transop.identity import choose_source
@@ -72,7 +72,7 @@ def fit(
     chosen = load_settings(recipe, _joined(overrides, extra), changes=settings)
     if resume and (place is None or not place.exists()):
         raise ArtifactError(f"resume=True, but there is no run in out = {out!r} to continue")
-    dataset = None if named else load_dataset(source, labels=labels)
+    dataset = None if named else dataset_from_settings(chosen.data, source, labels=labels)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch) if place is None else place)
         return train(chosen, folder, dataset=dataset, resume=resume, progress=progress)
