@@ -27,8 +27,10 @@ from safetensors.torch import save
 from torch import Tensor
 
 from transop.errors import ArtifactError
+from transop.files import read_regular
 
 FORMAT_VERSION = 1
+_LARGEST_JSON = 2**26  # bytes
 _TENSOR = "__tensor__"
 _TUPLE = "__tuple__"
 _KEYED = "__keyed__"
@@ -67,14 +69,10 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read a JSON file; a missing or damaged one is named in the error."""
     try:
-        if not path.is_file():
-            raise ArtifactError(f"'{path}' does not exist or is no file")
-        if path.stat().st_size > _LONGEST_JSON:
-            raise ArtifactError(f"'{path}' is too long to be a description (over 64 MiB)")
-        return json.loads(path.read_text("utf-8"))
-    except ArtifactError:
-        raise
-    except (OSError, ValueError, RecursionError) as error:
+        return json.loads(read_regular(path, most_bytes=_LARGEST_JSON).decode("utf-8"))
+    except FileNotFoundError:
+        raise ArtifactError(f"'{path}' does not exist") from None
+    except (OSError, ValueError) as error:
         raise ArtifactError(f"'{path}' is not readable JSON: {error}") from None
 
 

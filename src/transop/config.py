@@ -24,12 +24,19 @@ from pydantic import (
 )
 
 from transop.errors import SettingsError
+from transop.files import read_regular, reason_of
 from transop.retired import DROPPED, RENAMED, upgrade
 
-_LONGEST_RECIPE = 2**20  # bytes
 _LONGEST_SHOWN = 80  # characters of an override in a message
 
 PHASES = ("autoencoder", "operators", "fine_tuning", "classifier", "coefficient_encoder")
+# Named parts of an image: left, top, right, bottom as shares of width and height.
+CROPS = {
+    # The central square of CelebA's 178 x 218 pictures, at any scale and even when they were
+    # squashed to a square: the box is stretched back.
+    "celeba": (0.0, 20 / 218, 1.0, 198 / 218),
+}
+_LARGEST_RECIPE = 2**20  # bytes
 
 
 class Section(BaseModel):
@@ -40,13 +47,46 @@ class Section(BaseModel):
     )
 
 
+def check_crop(crop: Any) -> None:
+    """Refuse a crop that is neither a side in pixels, nor a known name, nor a box of shares."""
+    if crop is None or (isinstance(crop, int) and not isinstance(crop, bool) and crop > 0):
+        return
+    if isinstance(crop, str) and crop in CROPS:
+        return
+    if isinstance(crop, list | tuple) and len(crop) == 4:
+        numbers = all(isinstance(x, int | float) and 0 <= x <= 1 for x in crop)
+        if numbers and crop[0] < crop[2] and crop[1] < crop[3]:
+            return
+    raise ValueError(
+        f"crop={crop!r} is impossible; use the side of the central square in pixels, one of "
+        f"{', '.join(map(repr, CROPS))}, or [left, top, right, bottom] as shares from 0 to 1"
+    )
+
+
 class DataSettings(Section):
     """Which images to learn from."""
 
     source: str = Field("digits", description="a data set's name, a folder, a zip or an .npy/.npz")
     image_size: int | None = Field(None, ge=8, le=512)
     channels: Literal[1, 3] | None = None
+    fit: Literal["crop", "pad"] = Field(
+        "crop", description="images that are not square: keep the central square, or pad with black"
+    )
+    crop: int | str | tuple[float, float, float, float] | None = Field(
+        None,
+        description="the part of every image to keep: the side of the central square in pixels, "
+        "'celeba', or [left, top, right, bottom] as shares from 0 to 1",
+    )
+    split: Literal["paper", "official", "random"] | None = Field(
+        None, description="'random' for any source; CelebA has 'paper' and 'official'"
+    )
     limit: int | None = Field(None, ge=2, description="use only the first so many training images")
+
+    @field_validator("crop", mode="before")
+    @classmethod
+    def _crop_is_possible(cls, value: Any) -> Any:
+        check_crop(value)
+        return value
 
 
 class AutoencoderSettings(Section):
@@ -371,17 +411,15 @@ def _recipe_text(recipe: str | Path) -> tuple[str, str]:
         return resource.read_text("utf-8"), f"recipe '{recipe}'"
     if path.suffix == ".toml":
         try:
-            if path.exists() and not path.is_file():
-                raise SettingsError(f"recipe file '{path}' is no regular file")
-            if path.exists() and path.stat().st_size > _LONGEST_RECIPE:
-                raise SettingsError(f"recipe file '{path}' is too long for a recipe (over 1 MiB)")
-            return path.read_text("utf-8"), str(path)
+            return read_regular(path, most_bytes=_LARGEST_RECIPE).decode("utf-8"), str(path)
         except FileNotFoundError:
             raise SettingsError(f"recipe file '{path}' does not exist") from None
-        except SettingsError:
-            raise
-        except (OSError, ValueError) as error:  # unreadable, or a null byte in its name
+        except ValueError as error:  # no text, or a null byte in its name
             raise SettingsError(f"recipe file '{path}' cannot be read: {error}") from None
+        except OSError as error:
+            raise SettingsError(
+                f"recipe file '{path}' cannot be read: {reason_of(error)}"
+            ) from None
     raise SettingsError(
         f"unknown recipe '{recipe}'{_did_you_mean(str(recipe), names)}; shipped recipes are "
         f"{', '.join(names)}, or give the path of a .toml file"

@@ -11,7 +11,13 @@ import numpy as np
 
 from transop.artifacts import RunFolder, read_json, write_json
 from transop.config import Settings
-from transop.data import ImageDataset, known_datasets, load_dataset, require_trainable
+from transop.data import (
+    ImageDataset,
+    dataset_from_settings,
+    known_datasets,
+    load_dataset,
+    require_trainable,
+)
 from transop.errors import ArtifactError, DataError
 from transop.progress import Progress, silent
 
@@ -124,13 +130,7 @@ def load_run_data(
             "this run was trained on an array that was handed over in Python; give the same "
             "images again with --data PATH (a .npz, .npy, folder or zip) or fit(images, ...)"
         )
-    images = load_dataset(
-        wanted.source if dataset is None else dataset,
-        image_size=wanted.image_size,
-        channels=wanted.channels,
-        offline=offline,
-        progress=progress,
-    )
+    images = dataset_from_settings(wanted, dataset, offline=offline, progress=progress)
     if wanted.image_size is None and not _SMALLEST <= images.image_size <= _LARGEST:
         size = _SMALLEST if images.image_size < _SMALLEST else _USUAL
         logger.warning(

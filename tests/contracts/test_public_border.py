@@ -19,6 +19,7 @@ PUBLIC_MODULES = {
     "evaluation",
     "extras",
     "inference",
+    "mapped",
     "model",
     "networks",
     "operators",

@@ -19,9 +19,8 @@ from PIL import Image
 
 from transop.data import load_dataset
 from transop.data.download import mirror
-from transop.data.files import PublishedFile
 from transop.data.request import DatasetRequest
-from transop.data.sources import Catalogue, obtain
+from transop.data.sources import Catalogue, PublishedFile, obtain
 from transop.pairs import BACKBONES, FeatureExtractor, build_pairs
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from transop.data.picture import EXTENSIONS, UnreadablePicture, read_picture
 from transop.errors import DataError, UserError
+from transop.files import open_regular
 from transop.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _batches(
     batch: list[_File] = []
     for relative in files:
         try:
-            with (source / relative).open("rb") as stream:
+            with open_regular(source / relative) as stream:
                 pixels = read_picture(stream, size, channels)
                 stream.seek(0)
                 mode = Image.open(stream).mode

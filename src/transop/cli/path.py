@@ -89,10 +89,11 @@ def load_picture(terminal: Terminal, file: Path, model: ManifoldAutoencoder) -> 
     import torch
 
     from transop.data.picture import UnreadablePicture, read_header, read_picture
+    from transop.files import open_regular, reason_of
 
     channels, size, _ = model.image_shape
     try:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             header = read_header(stream)
             stream.seek(0)
             pixels = read_picture(stream, size, channels)
@@ -100,6 +101,8 @@ def load_picture(terminal: Terminal, file: Path, model: ManifoldAutoencoder) -> 
         raise DataError(f"there is no image file '{file}'") from None
     except UnreadablePicture as error:
         raise DataError(f"'{file}' is not a readable image: {error}") from None
+    except OSError as error:
+        raise DataError(f"'{file}' cannot be read: {reason_of(error)}") from None
     changes = []
     if not header.is_square:
         changes.append("cropped to its central square")

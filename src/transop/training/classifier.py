@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from transop.data import ImageDataset
 from transop.errors import ArtifactError, SettingsError
+from transop.files import require_regular
 from transop.identity import Communities, Identity, agreement, choose_source
 from transop.identity.graph import find_communities, neighbour_graph
 from transop.model import ManifoldAutoencoder
@@ -278,6 +279,7 @@ def call_factory(name: str) -> nn.Module:
 
 def _load_weights(classifier: nn.Module, weights: str) -> None:
     try:
+        require_regular(weights)
         classifier.load_state_dict(load_file(Path(weights)))
     except (OSError, SafetensorError) as error:
         raise ArtifactError(

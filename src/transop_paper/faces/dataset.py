@@ -19,12 +19,12 @@ from transop.data import (
     DatasetMeta,
     DatasetRequest,
     ImageDataset,
-    build_pixels,
+    conform,
     consecutive_splits,
-    open_pixels,
     split_sizes,
 )
 from transop.errors import DataError
+from transop.mapped import map_rows, write_rows
 from transop.progress import Progress, silent
 from transop_paper.faces import drawing
 from transop_paper.faces.drawing import FACTOR_NAMES, draw_faces, sample_factors
@@ -117,12 +117,9 @@ def load_faces(request: DatasetRequest) -> ImageDataset:
     factors = sample_rows(n_images, request.seed)
     name = f"{n_images}-{size}px-seed{request.seed}-{_drawing_fingerprint()}"
     folder = request.cache_dir / "faces" / name
-    cached = open_pixels(folder)
-    if cached is None:
-        build_pixels(folder, (3, size, size), draw_blocks(factors, size, request.progress), dict)
-        cached = open_pixels(folder)
-        assert cached is not None
-    return _dataset(cached[0], factors, f"drawn with seed {request.seed}")
+    images, _ = map_rows(folder) or write_rows(folder, draw_blocks(factors, size, request.progress))
+    images = conform(images, crop=request.crop)
+    return _dataset(images, factors, f"drawn with seed {request.seed}")
 
 
 def sample_rows(n_images: Any, seed: int) -> Float[np.ndarray, "n f"]:

@@ -119,7 +119,7 @@ def test_without_package_and_network_the_remedy_is_named(monkeypatch, tmp_path):
     def offline(*args, **options):
         raise OSError("no route to host")
 
-    monkeypatch.setattr("pooch.retrieve", offline)
+    monkeypatch.setattr(backbones, "fetch_once", offline)
     monkeypatch.setattr(backbones.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"no route to host.*weights=.*transop\[perceptual\]"):
         BACKBONES["auto"](28, None, tmp_path)
