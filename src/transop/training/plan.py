@@ -228,7 +228,7 @@ class _Planner:
         def step() -> None:
             images = self.images.batch(rows).contiguous(memory_format=torch.channels_last)
             optimiser.zero_grad()
-            mse_loss(network.decode(network.encode(images)), images).backward()
+            torch.autograd.backward(mse_loss(network.decode(network.encode(images)), images))
             optimiser.step()
 
         return _seconds(step)
