@@ -39,7 +39,10 @@ def compute(run: PaperRun) -> Numbers:
             progress=run.progress,
         )
         correct[method] = result.correct
-        residual[method], way[method] = float(result.residual.mean()), float(result.way.mean())
+        residual[method], way[method] = (
+            float(result.residual.mean()),
+            float(result.share_covered.mean()),
+        )
         if method == OUR_METHOD:
             correct["control"] = result.control_correct
     ours = correct.pop(OUR_METHOD)
