@@ -102,8 +102,7 @@ def _read(
     source: Any, labels: Any, model: ManifoldAutoencoder | None
 ) -> tuple[ImageDataset, Int[np.ndarray, " n"], tuple[str, ...]]:
     """Give the images, their labels with -1 for unknown ones, and the names of the classes."""
-    wishes = {} if model is None else {"channels": model.image_shape[0]}
-    data = load_dataset(source, **wishes)
+    data = load_dataset(source, channels=None if model is None else model.image_shape[0])
     if labels is not None:
         known = np.asarray(labels, dtype=np.int64)
         if len(known) != len(data):

@@ -147,7 +147,7 @@ class UnlabelledRow:
         labels = np.full(len(known), -1)
         labels[self._labelled] = self._labels.numpy()
         spreading = LabelSpreading(
-            kernel="knn", n_neighbors=min(_NEAREST, len(known) - 1), alpha=0.99, max_iter=200
+            kernel="knn", n_neighbors=min(_NEAREST, len(known) - 1), alpha=0.99, max_iter=1_000
         )
         spreading.fit(known.numpy(), labels)
         return self._graph_classifier(spreading.label_distributions_)
