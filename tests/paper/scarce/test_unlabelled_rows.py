@@ -8,8 +8,8 @@ import torch
 
 from transop.errors import UserError
 from transop_paper.scarce import GROUPS, Experiment, compare_rows, find_rows, known_rows, run_row
-from transop_paper.scarce.moved import Mover, fill_pool
-from transop_paper.scarce.protocol import draw_labelled
+from transop_paper.scarce.moved import LeastLiked, Mover, fill_pool
+from transop_paper.scarce.protocol import draw_labelled, new_network
 from transop_paper.scarce.unlabelled import UnlabelledRow
 
 
@@ -129,6 +129,36 @@ def test_lines_lead_towards_a_neighbour(model, latents):
     cosine = (directions * torch.nn.functional.normalize(moves, dim=1)[:, None]).sum(2)
     moved = torch.linalg.vector_norm(moves, dim=1) > 1e-4
     assert float(cosine[moved].amax(1).min()) > 0.99
+
+
+def test_least_liked_moves_change_the_networks_opinion_more_than_random_ones(model, latents):
+    network = new_network((1, 16, 16), 3, seed=0).eval().requires_grad_(False)
+    options = {"multiplier": 1.0, "threshold": None}
+    generator = torch.Generator().manual_seed(0)
+    against = LeastLiked(model, latents, generator=generator, **options)
+    rows = torch.arange(120)
+    before = network(model.decode(latents)).softmax(1)
+
+    def change(images):
+        after = network(images).log_softmax(1)
+        return float(torch.nn.functional.kl_div(after, before, reduction="batchmean"))
+
+    scales = model.scales_at(latents)
+    drawn = torch.randn(scales.shape, generator=generator)
+    drawn = torch.nn.functional.normalize(drawn, dim=1) * scales.shape[1] ** 0.5
+    at_random = model.decode(model.transport(latents, drawn * scales))
+    assert change(against.move(rows, network)) > 1.2 * change(at_random)
+
+
+def test_least_liked_moves_are_guarded(model, latents):
+    network = new_network((1, 16, 16), 3, seed=0).eval().requires_grad_(False)
+    model.classifier = Sure(-100.0)
+    model.classifier.forward = lambda latents: torch.zeros(len(latents), 2)
+    guarded = LeastLiked(
+        model, latents, multiplier=1.0, threshold=0.8, generator=torch.Generator().manual_seed(0)
+    )
+    moved = guarded.move(torch.arange(120), network)
+    torch.testing.assert_close(moved, model.decode(latents))
 
 
 def test_the_pool_holds_decoded_moves_and_their_mean_length(model, latents):
