@@ -89,6 +89,7 @@ def where_supported(tensor: Tensor) -> Tensor:
 
 def require_finite(**arguments: Tensor) -> None:
     """Raise unless every entry of every named tensor is finite."""
+    require_tensors(**arguments)
     for name, tensor in arguments.items():
         # A finite sum proves finite entries in one pass; only a sum that is not asks for more.
         if math.isfinite(float(tensor.detach().sum())):
@@ -116,6 +117,7 @@ def require_floating(**arguments: Tensor) -> None:
 
 def require_dictionary(operators: Tensor, coefficients: Tensor, **points: Tensor) -> None:
     """Raise unless coefficients and points fit the number and size of the operators."""
+    require_tensors(operators=operators, coefficients=coefficients, **points)
     if operators.ndim != 3 or operators.shape[1] != operators.shape[2]:
         raise TensorError(
             f"operators has shape {tuple(operators.shape)}; pass one square matrix per slice, "

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transop.inputs import check_choice, check_number
 from transop.operators.checking import (
     TensorError,
     require_count,
@@ -29,6 +30,9 @@ Method = Literal["action", "dense"]
 
 # Beyond this norm squaring (dense) needs fewer products than stepping (action).
 _LONGEST_ACTION = 64.0
+
+# Terms and steps a caller may fix; more would only take time.
+_MOST_TERMS = 10_000
 
 # Entries of generators held at once when no gradient is recorded (32 MiB in float32).
 _CHUNK_ENTRIES = 2**23
@@ -106,6 +110,8 @@ def transport_path(
     """
     require_dictionary(operators, coefficients, points=points)
     require_finite(operators=operators, coefficients=coefficients, points=points, times=times)
+    if times.ndim != 1:
+        raise TensorError(f"times has shape {tuple(times.shape)}; pass a list of them, shape (t,)")
     times = times.to(points)
     generator = build_generator(operators, coefficients)
     farthest = float(times.detach().abs().amax()) if times.numel() else 0.0
@@ -140,8 +146,7 @@ def arc_length(
     Returns:
         Lengths in the units of ``points``; never negative.
     """
-    if not math.isfinite(until):
-        raise TensorError(f"until={until} must be finite; 1.0 measures the whole path")
+    until = check_number("until", until, "a finite number; 1 is the whole path", low=-math.inf)
     require_dictionary(operators, coefficients, points=points)
     require_finite(operators=operators, coefficients=coefficients, points=points)
     generator = build_generator(operators, coefficients) * until
@@ -166,8 +171,7 @@ def _sum_panels(panel: Tensor, points: Tensor, n_panels: int) -> Tensor:
 
 
 def _choose(method: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    if method not in TRANSPORT_METHODS:
-        raise TensorError(f"method={method!r} is unknown; choose from {sorted(TRANSPORT_METHODS)}")
+    check_choice("method", method, tuple(TRANSPORT_METHODS))
     return TRANSPORT_METHODS[method]
 
 
