@@ -604,6 +604,11 @@ class ManifoldAutoencoder(nn.Module):
 
 
 def _device_of(module: nn.Module) -> torch.device:
-    """Say where a module's weights are; the CPU if it has none."""
-    first = next(iter(module.parameters()), None)
-    return torch.device("cpu") if first is None else first.device
+    """Say where a module's weights are, which must be one place; the CPU if it has none."""
+    places = sorted({str(weight.device) for weight in module.parameters()})
+    if len(places) > 1 or "meta" in places:
+        raise UserError(
+            f"the modules are on {' and '.join(places)}; bring them to one device that holds "
+            "values, or pass device= to from_modules"
+        )
+    return torch.device(places[0] if places else "cpu")

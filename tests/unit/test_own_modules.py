@@ -203,7 +203,7 @@ BAD = {
     "one image": ({"images": IMAGES[:1]}, "1 images are too few"),
     "the same image again and again": ({"images": IMAGES[:1].repeat(300, 1, 1, 1)}, "the same"),
     "images that are bytes": ({"images": (IMAGES * 255).byte()}, "uint8"),
-    "more directions than there are": ({"dimension": 300}, "larger than the latents, 256"),
+    "half a direction": ({"dimension": 1.5}, "dimension = 1.5 must be a whole number"),
     "a share above one": ({"explained": 1.5}, "explained"),
     "modules on another device": ({"encoder": Block().to("meta")}, "modules are on meta"),
     "another device": ({"device": "cuda:7"}, "device"),

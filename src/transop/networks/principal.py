@@ -48,14 +48,13 @@ class PrincipalDirections(nn.Module):
 
         Args:
             latents: examples.
-            dimension: k; chosen by ``explained`` if left out, at most 128.
+            dimension: k; chosen by ``explained`` if left out, at most 128. Latents that have no
+                more dimensions are used whole.
             explained: share of the variance to cover.
         """
         n, width = latents.shape
-        if (width <= _MOST_WHOLE and dimension is None) or dimension == width:
+        if width <= (_MOST_WHOLE if dimension is None else dimension):
             return None
-        if dimension is not None and dimension > width:
-            raise UserError(f"dimension = {dimension} is larger than the latents, {width}")
         wanted = min(2 * (dimension or 1), width)
         if n <= max(wanted, 2):
             raise UserError(
