@@ -27,7 +27,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from transop.errors import ArtifactError
-from transop.files import read_regular
+from transop.files import read_regular, reason_of, refuse_odd_target
 
 FORMAT_VERSION = 1
 _LARGEST_JSON = 2**26  # bytes
@@ -40,6 +40,12 @@ _LONGEST_JSON = 2**26  # bytes
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file's content in one step, so that no reader ever sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        refuse_odd_target(path)
+    except OSError as error:
+        raise ArtifactError(
+            f"cannot write to '{path}': {reason_of(error)}; choose another file"
+        ) from None
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with aside.open("wb") as file:

@@ -141,6 +141,9 @@ class ObjectiveSettings(Section):
 class OperatorSettings(Section):
     """The dictionary of operators, and the phase that learns it with the network fixed."""
 
+    objective: Literal["settings", "data"] = Field(
+        "settings", description="use the weights of [objective], or let the pairs choose all four"
+    )
     n_operators: int = Field(16, ge=1, le=1024)
     n_blocks: int = Field(1, ge=1)
     latent_scale: float | Literal["auto"] = "auto"
@@ -221,7 +224,7 @@ class IdentitySettings(Section):
         "the classifier if its weights are given, else labels if there are any, else the graph",
     )
     graph: Literal["latent", "perceptual", "both"] = Field(
-        "both", description="which neighbours the graph joins: of latents, of the run's pairs, both"
+        "latent", description="which neighbours the graph joins: latents, the run's pairs, or both"
     )
     n_neighbours: int = Field(10, ge=1, description="of each image in the graph of latents")
     n_communities: int | None = Field(

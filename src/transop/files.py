@@ -42,11 +42,7 @@ def open_regular(path: str | Path) -> BufferedReader:
     # Without O_NONBLOCK, opening a named pipe waits until somebody writes to it.
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
-        kind = stat.S_IFMT(os.fstat(number).st_mode)
-        if kind != stat.S_IFREG:
-            raise _refusal(path, f"is {_KINDS.get(kind, 'something else')}, not a regular file")
-        if is_process_folder(Path(path)):
-            raise _refusal(path, "lies in a folder of running processes")
+        _refuse_odd(path, os.fstat(number))
         return os.fdopen(number, "rb")
     except BaseException:
         os.close(number)
@@ -86,8 +82,23 @@ def is_process_folder(path: Path) -> bool:
     return any(real == folder or folder in real.parents for folder in _PROCESS_FOLDERS)
 
 
-def _refusal(path: str | Path, what: str) -> OSError:
-    return OSError(errno.EINVAL, f"it {what}", str(path))
+def refuse_odd_target(path: Path) -> None:
+    """Check a path before a file is renamed to it, which would replace even a device.
+
+    Raises:
+        OSError: something stands there that is not a regular file.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        _refuse_odd(path, path.stat())
+
+
+def _refuse_odd(path: str | Path, status: os.stat_result) -> None:
+    kind = stat.S_IFMT(status.st_mode)
+    if kind != stat.S_IFREG:
+        what = f"it is {_KINDS.get(kind, 'something else')}, not a regular file"
+        raise OSError(errno.EINVAL, what, str(path))
+    if is_process_folder(Path(path)):
+        raise OSError(errno.EINVAL, "it lies in a folder of running processes", str(path))
 
 
 def reason_of(error: OSError) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from transop.artifacts import load_state, read_json
+from transop.artifacts import load_state, read_json, write_atomically
 from transop.config import load_settings
 from transop.data import load_dataset
 from transop.errors import ArtifactError, DataError, SettingsError, UserError
@@ -45,7 +45,7 @@ def odd_file(kind: str, path: Path) -> Path:
     if kind == "pipe":
         os.mkfifo(path)
     else:
-        path.symlink_to({"device": "/dev/zero", "process": "/proc/self/environ"}[kind])
+        path.symlink_to({"device": "/dev/urandom", "process": "/proc/self/environ"}[kind])
     return path
 
 
@@ -72,6 +72,17 @@ def test_a_folder_and_a_file_that_is_too_long_are_refused(tmp_path):
     assert read_regular(tmp_path / "long", most_bytes=100) == bytes(100)
     with pytest.raises(OSError, match="100 bytes are more than 99"):
         read_regular(tmp_path / "long", most_bytes=99)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_is_never_written_over_what_is_no_regular_file(tmp_path, kind):
+    path = odd_file(kind, tmp_path / "odd.html")
+    before = path.lstat()
+    with pytest.raises(ArtifactError, match=KINDS[kind]) as caught:
+        write_atomically(path, b"a report")
+    assert "odd.html" in str(caught.value)
+    assert path.lstat() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_link_to_an_ordinary_file_is_followed(tmp_path):

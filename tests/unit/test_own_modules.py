@@ -205,7 +205,7 @@ BAD = {
     "images that are bytes": ({"images": (IMAGES * 255).byte()}, "uint8"),
     "half a direction": ({"dimension": 1.5}, "dimension = 1.5 must be a whole number"),
     "a share above one": ({"explained": 1.5}, "explained"),
-    "modules on another device": ({"encoder": Block().to("meta")}, "modules are on meta"),
+    "modules on another device": ({"encoder": Block().to("meta")}, "modules are on cpu and meta"),
     "another device": ({"device": "cuda:7"}, "device"),
 }
 

@@ -22,7 +22,7 @@ from transop.data.celeba_layout import (
     parse_partition,
 )
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
-from transop.data.folder import file_entry, member_entry
+from transop.data.folder import file_entry, zip_entries
 from transop.data.numpy_files import read_arrays
 from transop.data.pictures import Entry, decode_pictures
 from transop.data.request import DatasetRequest
@@ -209,8 +209,8 @@ def _images_below(folder: Path) -> dict[str, Entry]:
 
 
 def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, Entry]:
-    infos = [info for info in archive.infolist() if info.filename.lower().endswith(".jpg")]
-    return {PurePosixPath(i.filename).name: member_entry(path, archive, i) for i in infos}
+    entries = zip_entries(path, archive)
+    return {entry.path.name: entry for entry in entries if entry.path.suffix.lower() == ".jpg"}
 
 
 def _open_zip(path: Path) -> zipfile.ZipFile:

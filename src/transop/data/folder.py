@@ -49,11 +49,7 @@ def load_zip(path: Path, request: DatasetRequest) -> ImageDataset:
     """
     request.refuse_options(f"archive {path.name}")
     with open_zip(path) as archive:
-        entries = [
-            member_entry(path, archive, info)
-            for info in archive.infolist()
-            if _is_image(PurePosixPath(info.filename)) and not info.is_dir()
-        ]
+        entries = [entry for entry in zip_entries(path, archive) if _is_image(entry.path)]
         if not entries:
             raise DataError(f"archive {str(path)!r} contains no image files; check its content")
         return dataset_from_pictures(entries, path.stem, f"archive {path}", request)
@@ -70,10 +66,13 @@ def file_entry(path: Path, relative: PurePosixPath) -> Entry:
     return Entry(relative, stamp, partial(open_regular, path))
 
 
-def member_entry(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Entry:
-    """Describe an image file in an open archive."""
-    stamp = f"{path.resolve()} {info.CRC:x} {info.file_size}"
-    return Entry(PurePosixPath(info.filename), stamp, _opener(archive, info))
+def zip_entries(path: Path, archive: zipfile.ZipFile) -> Iterator[Entry]:
+    """Describe the files in an open archive."""
+    origin = path.resolve()
+    for info in archive.infolist():
+        if not info.is_dir():
+            stamp = f"{origin} {info.CRC:x} {info.file_size}"
+            yield Entry(PurePosixPath(info.filename), stamp, _opener(archive, info))
 
 
 def _files_below(root: Path) -> Iterator[Entry]:

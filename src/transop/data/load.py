@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from transop.config import DataSettings
-from transop.data.arrays import Part, dataset_from_parts
+from transop.data.arrays import Part, dataset_from_parts, labels_from_array
 from transop.data.celeba import is_celeba, load_celeba
 from transop.data.conform import Crop, Fit, check_wishes, conform
 from transop.data.dataset import ImageDataset
@@ -51,7 +51,7 @@ def load_dataset(
             CelebA's or MNIST's layout; a ``.npy``, ``.npz`` or ``.zip`` file; an array or tensor
             of images; a torch ``Dataset``, a Hugging Face ``Dataset`` or a list of images; a
             mapping from split names to any of the last three; or an `ImageDataset`.
-        labels: class numbers, for arrays and ``.npy`` files.
+        labels: class numbers, for arrays, ``.npy`` and ``.npz`` files and an `ImageDataset`.
         path: for names: a folder that already holds the published files.
         image_size: height and width to convert to; the source's own if not given.
         channels: 1 for grey, 3 for colour; the source's own if not given.
@@ -112,11 +112,15 @@ def dataset_from_settings(
 
     Args:
         settings: the section.
-        source: takes the place of ``data.source``; all other settings still apply.
+        source: takes the place of ``data.source``; all other settings still apply. An
+            `ImageDataset` was cropped and split when it was loaded: only size and channels apply.
         labels: class numbers, for arrays.
         offline: never use the network.
         progress: announces long work.
     """
+    if isinstance(source, ImageDataset):
+        size, channels = settings.image_size, settings.channels
+        return load_dataset(source, labels=labels, image_size=size, channels=channels)
     return load_dataset(
         settings.source if source is None else source,
         labels=labels,
@@ -133,7 +137,7 @@ def dataset_from_settings(
 def _open(source: Any, labels: Any, request: DatasetRequest) -> ImageDataset:
     """Find out what kind of source it is and read it."""
     if isinstance(source, ImageDataset):
-        return _again(source, request)
+        return _again(source, labels, request)
     if isinstance(source, (str, Path)):
         return _open_named(source, labels, request)
     request.refuse_options("array")
@@ -150,8 +154,10 @@ def _open(source: Any, labels: Any, request: DatasetRequest) -> ImageDataset:
     return dataset_from_parts([Part(None, source, labels)], "array", "memory", request)
 
 
-def _again(dataset: ImageDataset, request: DatasetRequest) -> ImageDataset:
-    """Apply size, channels and crop to a data set that was loaded before."""
+def _again(dataset: ImageDataset, labels: Any, request: DatasetRequest) -> ImageDataset:
+    """Apply labels, size, channels and crop to a data set that was loaded before."""
+    if labels is not None:
+        dataset = replace(dataset, labels=labels_from_array(labels, len(dataset)))
     images = request.conform(dataset.images)
     return dataset if images is dataset.images else replace(dataset, images=images)
 

@@ -9,9 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.errors import show
 from transop.inputs import check_choice, check_number
-from transop.operators.checking import TensorError, require_dictionary, require_finite
+from transop.operators.checking import (
+    TensorError,
+    require_count,
+    require_dictionary,
+    require_finite,
+    require_tensors,
+    where_supported,
+)
 from transop.operators.series import (
     SeriesPlan,
     apply_series,
@@ -69,14 +75,10 @@ def transport(
     Raises:
         TensorError: a shape does not fit or an entry is not finite.
     """
+    require_tensors(operators=operators, coefficients=coefficients, points=points)
     require_dictionary(operators, coefficients, points=points)
     if n_terms is not None:
-        if not all(isinstance(n, int) and 1 <= n <= _MOST_TERMS for n in (n_terms, n_steps)):
-            raise TensorError(
-                f"n_terms = {show(n_terms)} and n_steps = {show(n_steps)} must both be whole "
-                f"numbers from 1 to {_MOST_TERMS}"
-            )
-        plan = SeriesPlan(n_steps, n_terms)
+        plan = SeriesPlan(require_count("n_steps", n_steps), require_count("n_terms", n_terms))
         return _move(build_generator(operators, coefficients), points, plan)
     require_finite(operators=operators, coefficients=coefficients, points=points)
     evaluate = _choose(method)
@@ -115,7 +117,7 @@ def transport_path(
     farthest = float(times.detach().abs().amax()) if times.numel() else 0.0
     norm = largest_norm(generator) * farthest
     if norm > _LONGEST_ACTION:
-        moved = torch.linalg.matrix_exp(times[:, None, None] * generator.unsqueeze(-3))
+        moved = _exponentiate(times[:, None, None] * generator.unsqueeze(-3))
         return torch.matmul(moved, points[..., None, :, None]).squeeze(-1)
     plan = plan_series(norm, points.dtype)
     columns = points.unsqueeze(-1).expand(*points.shape, times.numel())
@@ -182,10 +184,15 @@ def _transport_by_action(operators: Tensor, coefficients: Tensor, points: Tensor
 
 
 def _transport_densely(operators: Tensor, coefficients: Tensor, points: Tensor) -> Tensor:
-    exponential: Tensor = torch.linalg.matrix_exp(build_generator(operators, coefficients))
+    exponential = _exponentiate(build_generator(operators, coefficients))
     if exponential.ndim == 2:
         return points @ exponential.mT
     return (exponential @ points.unsqueeze(-1)).squeeze(-1)
+
+
+def _exponentiate(generator: Tensor) -> Tensor:
+    exponential: Tensor = torch.linalg.matrix_exp(where_supported(generator))
+    return exponential.to(generator.device)
 
 
 def _move(generator: Tensor, points: Tensor, plan: SeriesPlan) -> Tensor:

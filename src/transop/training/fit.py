@@ -12,7 +12,7 @@ import torch
 
 from transop.artifacts import RunFolder
 from transop.config import Settings, as_override, load_settings
-from transop.data import ImageDataset, load_dataset
+from transop.data import ImageDataset, dataset_from_settings, load_dataset
 from transop.errors import ArtifactError, SettingsError, show
 from transop.evaluation import half_way_scale
 from transop.identity import choose_source
@@ -28,6 +28,7 @@ from transop.training.diagnostics import OperatorMonitor
 from transop.training.fine_tuning import fine_tune
 from transop.training.latents import encode_split
 from transop.training.measures import held_out_rows, measure_reconstruction
+from transop.training.objective import choose_weights, recall_weights
 from transop.training.operators import train_operators
 from transop.training.own_modules import build_own_model, own_modules
 from transop.training.pairing import check_backbone, make_pairs
@@ -39,8 +40,9 @@ logger = logging.getLogger(__name__)
 
 def fit(
     source: Any,
-    recipe: str | Path = "demo",
+    recipe: str | Path | None = None,
     *,
+    minutes: float | None = None,
     labels: Any = None,
     settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
@@ -54,7 +56,9 @@ def fit(
 
     Args:
         source: a data set's name, a folder of images, an array, a tensor or an `ImageDataset`.
-        recipe: a shipped recipe's name or a TOML file.
+        recipe: a shipped recipe's name or a TOML file; ``"demo"`` if neither it nor ``minutes``
+            is given.
+        minutes: choose every setting for these images and this much time instead.
         labels: one class number for each image, if the source brings none.
         settings: changes to the recipe, such as ``{"autoencoder.epochs": 20}``.
         out: the run folder; without one nothing but the returned model is kept.
@@ -67,15 +71,29 @@ def fit(
     resume = check_flag("resume", resume)
     place = None if out is None else check_path("out", out)
     check_kind("device", device, str, optional=True)
+    if minutes is not None:
+        if recipe is not None or settings or overrides or resume:
+            raise SettingsError(
+                f"minutes = {show(minutes)} chooses every setting; leave out recipe, settings, "
+                "overrides and resume, or leave out minutes"
+            )
+        from transop.training.timed import fit_in_time  # it plans with what is defined here
+
+        images = source if labels is None else load_dataset(source, labels=labels)
+        return fit_in_time(
+            images, minutes, out=place, seed=seed or 0, device=device or "auto", progress=progress
+        )
     extra = [as_override("runtime.device", device)] if device is not None else []
     if seed is not None:
         extra.append(f"runtime.seed={check_whole('seed', seed, least=0, most=2**63 - 1)}")
     named = isinstance(source, str | Path) and labels is None
     extra += [as_override("data.source", str(source))] if named else []
-    chosen = load_settings(recipe, _joined(overrides, extra), changes=settings)
+    chosen = load_settings(
+        "demo" if recipe is None else recipe, _joined(overrides, extra), changes=settings
+    )
     if resume and (place is None or not place.exists()):
         raise ArtifactError(f"resume=True, but there is no run in out = {out!r} to continue")
-    dataset = None if named else load_dataset(source, labels=labels)
+    dataset = None if named else dataset_from_settings(chosen.data, source, labels=labels)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch) if place is None else place)
         return train(chosen, folder, dataset=dataset, resume=resume, progress=progress)
@@ -110,7 +128,7 @@ def train(
     """
     if settings.operators.epochs > 0 or settings.fine_tuning.epochs > 0:
         check_backbone(settings.pairs)
-    plan = TrainingPlan(ManifoldAutoencoder, _build_model, wanted_phases, _load_model)
+    plan = TrainingPlan(ManifoldAutoencoder, build_model, wanted_phases, _load_model)
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
 
 
@@ -163,7 +181,8 @@ def _operator_phase(
     latents = encode_split(
         model.autoencoder, dataset, ranks=session.ranks, progress=session.progress
     )
-    numbers = train_operators(session, model, latents, pairs)
+    chosen = choose_weights(session, latents, pairs)
+    numbers = chosen | train_operators(session, model, latents, pairs)
     some = model.encode(dataset.batch(dataset.splits["train"][:2000]))
     model.prior_scale = half_way_scale(model.operators.operators.detach(), some)
     if dataset.labels is not None:
@@ -179,6 +198,7 @@ def _fine_tuning_phase(
             "fine-tuning is left out: it needs a decoder, and operators that act on whole latents"
         )
         return {}
+    recall_weights(session)
     fine_tune(session, model, dataset, make_pairs(session, model.autoencoder, dataset))
     some = model.encode(dataset.batch(dataset.splits["train"][:2000]))
     model.prior_scale = half_way_scale(model.operators.operators.detach(), some)
@@ -207,7 +227,8 @@ def _load_model(
     )
 
 
-def _build_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:
+def build_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:
+    """Build the untrained model that the settings describe."""
     settings = session.settings
     if settings.autoencoder.factory is not None:
         return build_own_model(session, dataset)

@@ -100,6 +100,24 @@ def test_settings_decide_fit_crop_and_split(tmp_path):
             settings_from_tree({"data": wrong}, Settings)
 
 
+def test_a_data_set_that_is_loaded_already_is_not_cropped_again():
+    images = RANDOM.integers(1, 256, (30, 20, 12), dtype=np.uint8)
+    settings = settings_from_tree({"data": {"crop": [0.0, 0.0, 1.0, 0.6]}}, Settings)
+    once = dataset_from_settings(settings.data, images)
+    assert dataset_from_settings(settings.data, once) is once
+    assert load_dataset(once, crop=6).image_size == 6  # but on request it is
+    padded = settings_from_tree({"data": {"fit": "pad"}}, Settings).data
+    twice = dataset_from_settings(padded, dataset_from_settings(padded, images))
+    assert (twice.images.sum((1, 2, 3)) == images.sum((1, 2))).all()
+
+
+def test_labels_can_be_given_to_a_data_set_that_is_loaded_already():
+    dataset = load_dataset(np.zeros((10, 8, 8), np.uint8))
+    assert load_dataset(dataset, labels=np.arange(10) % 2).n_classes == 2
+    with pytest.raises(DataError, match="9 entries for 10 images"):
+        load_dataset(dataset, labels=np.zeros(9, np.int64))
+
+
 def test_a_split_that_only_celeba_has_is_refused_elsewhere():
     with pytest.raises(DataError, match="split='official' does not exist for data set 'array'"):
         load_dataset(np.zeros((10, 8, 8), np.uint8), split="official")
