@@ -9,7 +9,7 @@ import pytest
 
 from transop.cli import run
 from transop.data import load_dataset
-from transop_paper.faces.dataset import write_faces
+from transop_paper.faces import write_faces
 
 # Every phase of the recipe, for a step or two, on networks a tenth as wide.
 SMALL = {
