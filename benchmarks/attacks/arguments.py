@@ -43,7 +43,7 @@ _TIMES += ["0:1:99999999", "", ",", "1e308,-1e308"]
 _COMMANDS: dict[str, tuple[str, dict[str, list[str]]]] = {
     "train": (
         "recipe",
-        {"--seed": _NUMBERS, "--device": _WORDS, "--devices": _NUMBERS, "--method": _WORDS}
+        {"--seed": _NUMBERS, "--device": _WORDS, "--devices": _NUMBERS}
         | {"--out": _PATHS, "--set": _WORDS, "--resume": [], "--force": [], "--json": []},
     ),
     "path": ("run png png", {"--t": _TIMES, "--out": _PATHS, "--json": []}),

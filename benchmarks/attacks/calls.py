@@ -34,7 +34,6 @@ def _tensors() -> dict[str, Callable[[], Any]]:
         "no rows": lambda: torch.ones(0, 3),
         "no columns": lambda: torch.ones(4, 0),
         "five axes": lambda: torch.ones(1, 1, 1, 1, 1),
-        "expanded": lambda: torch.ones(1).expand(10**9, 3),
         "needs gradient": lambda: torch.ones(4, 3, requires_grad=True),
         "numpy": lambda: np.ones((4, 3), np.float32),
         "numpy double": lambda: np.ones((4, 3)),

@@ -35,6 +35,8 @@ def small_run(folder: Path, data: Path) -> Path:
             phases=("autoencoder", "operators", "classifier", "coefficient_encoder"),
             class_names=("a", "b"),
         )
+    # The solver is compiled here, once: that may take longer than a case is given.
+    model.infer(torch.zeros(model.image_shape), torch.ones(model.image_shape))
     folder.mkdir()
     model.save_pretrained(folder)
     (folder / "config.toml").write_text(load_settings("demo", [f"data.source={data}"]).to_toml())

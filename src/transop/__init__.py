@@ -31,6 +31,7 @@ _PUBLIC_NAMES: dict[str, str] = {
     "ImageDataset": "transop.data",
     "build_pairs": "transop.pairs",
     "ManifoldAutoencoder": "transop.model",
+    "TransportOperatorLearner": "transop.estimators",
     "TransportAugment": "transop.augment",
     "fit": "transop.training",
     "Run": "transop.run",

@@ -23,11 +23,9 @@ from pydantic import (
     model_validator,
 )
 
-from transop.errors import SettingsError
+from transop.errors import SettingsError, show
 from transop.files import read_regular, reason_of
 from transop.retired import DROPPED, RENAMED, upgrade
-
-_LONGEST_SHOWN = 80  # characters of an override in a message
 
 PHASES = ("autoencoder", "operators", "fine_tuning", "classifier", "coefficient_encoder")
 # Named parts of an image: left, top, right, bottom as shares of width and height.
@@ -136,6 +134,9 @@ class ObjectiveSettings(Section):
 class OperatorSettings(Section):
     """The dictionary of operators, and the phase that learns it with the network fixed."""
 
+    objective: Literal["settings", "data"] = Field(
+        "settings", description="use the weights of [objective], or let the pairs choose all four"
+    )
     n_operators: int = Field(16, ge=1, le=1024)
     n_blocks: int = Field(1, ge=1)
     latent_scale: float | Literal["auto"] = "auto"
@@ -216,7 +217,7 @@ class IdentitySettings(Section):
         "the classifier if its weights are given, else labels if there are any, else the graph",
     )
     graph: Literal["latent", "perceptual", "both"] = Field(
-        "both", description="which neighbours the graph joins: of latents, of the run's pairs, both"
+        "latent", description="which neighbours the graph joins: latents, the run's pairs, or both"
     )
     n_neighbours: int = Field(10, ge=1, description="of each image in the graph of latents")
     n_communities: int | None = Field(
@@ -389,10 +390,14 @@ def load_settings(
         raise SettingsError(f"{origin}: {error}") from None
     if not isinstance(changes, Mapping | None):
         raise SettingsError(
-            f"settings = {changes!r}; pass a mapping such as {{'autoencoder.epochs': 2}}"
+            f"settings = {show(changes)}; pass a mapping such as {{'autoencoder.epochs': 2}}"
         )
     for key, value in (changes or {}).items():
         _set_key(tree, str(key), value, f"setting {key!r}")
+    if not isinstance(overrides, Iterable) or isinstance(overrides, str | bytes):
+        raise SettingsError(
+            f"overrides = {show(overrides)}; pass a list such as ['autoencoder.epochs=2']"
+        )
     for override in overrides:
         _apply_override(tree, override)
     try:
@@ -403,7 +408,7 @@ def load_settings(
 
 def _recipe_text(recipe: str | Path) -> tuple[str, str]:
     if not isinstance(recipe, str | Path):
-        raise SettingsError(f"recipe = {recipe!r} is neither a name nor a path")
+        raise SettingsError(f"recipe = {show(recipe)} is neither a name nor a path")
     path = Path(recipe)
     names = recipe_names()
     if str(recipe) in names:
@@ -433,11 +438,13 @@ def as_override(key: str, value: str | float | bool) -> str:
 
 def _apply_override(tree: dict[str, Any], override: str) -> None:
     """Set one ``section.key=value`` in a nested mapping, reading the value as TOML would."""
+    if not isinstance(override, str):
+        raise SettingsError(f"{show(override)} is not of the form 'section.key=value'")
     key, equals, value = override.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
-        raise SettingsError(f"--set {_short(override)} is not of the form section.key=value")
-    _set_key(tree, key.strip(), _toml_value(value.strip()), f"--set {_short(override)}")
+        raise SettingsError(f"--set {show(override)} is not of the form section.key=value")
+    _set_key(tree, key.strip(), _toml_value(value.strip()), f"--set {show(override)}")
 
 
 def _set_key(tree: dict[str, Any], key: str, value: Any, origin: str) -> None:
@@ -453,7 +460,7 @@ def _set_key(tree: dict[str, Any], key: str, value: Any, origin: str) -> None:
 def _toml_value(text: str) -> Any:
     """Read a value as TOML, or as a bare string: ``--set data.source=mnist`` needs no quotes."""
     try:
-        parsed = _parse_toml(f"value = {text}", f"--set value {_short(text)}")
+        parsed = _parse_toml(f"value = {text}", f"--set value {show(text)}")
     except InvalidToml:
         return text
     return parsed["value"] if len(parsed) == 1 else text
@@ -473,18 +480,6 @@ def _parse_toml(text: str, origin: str) -> dict[str, Any]:
         raise SettingsError(f"{origin} holds a value that cannot be read: {error}") from None
     except RecursionError:
         raise SettingsError(f"{origin} is nested too deeply to be read") from None
-
-
-def _short_value(value: Any) -> str:
-    try:
-        shown = repr(value)
-    except ValueError:  # an integer too long to be written
-        shown = f"a very long {type(value).__name__}"
-    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}..."
-
-
-def _short(text: str) -> str:
-    return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}..."
 
 
 def _one_line(error: ValidationError, kind: type[Settings]) -> str:
@@ -510,7 +505,7 @@ def _one_line(error: ValidationError, kind: type[Settings]) -> str:
         hint = _did_you_mean(str(first["input"]), choices)
     more = len(error.errors()) - 1
     others = f" (and {more} more)" if more and first["type"] != "literal_error" else ""
-    return f"'{key}' = {_short_value(first['input'])}: {message}{hint}{others}"
+    return f"'{key}' = {show(first['input'])}: {message}{hint}{others}"
 
 
 def _valid_keys(path: list[str], kind: type[Settings]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,22 +16,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.errors import UserError
+from transop.errors import UserError, show
 
 _CHUNK = 250  # rows through a network at once: larger chunks leave the cache and are slower
 _SLACK = 1e-3  # what resizing may add to the range of pixels
-_SHOWN = 60  # characters of a wrong value in a message
-
-
-def show(value: Any) -> str:
-    """Write a wrong value for a message, shortened."""
-    if isinstance(value, Tensor | np.ndarray):
-        return f"{type(value).__name__} of shape {tuple(value.shape)}"
-    try:
-        text = repr(value)
-    except Exception:  # a value that cannot even be shown
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({type(value).__name__})"
 
 
 def check_tensor(name: str, values: Any) -> Tensor:
@@ -131,6 +120,26 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise UserError(
             f"{name} = {show(value)} is unknown; choose {' or '.join(map(repr, choices))}"
         )
+
+
+def check_names(name: str, values: Any) -> tuple[str, ...]:
+    """Take a list of words."""
+    if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
+        raise UserError(f"{name} = {show(values)} must be a list of words")
+    return tuple(values)
+
+
+def check_kind(name: str, value: Any, kind: type, *, optional: bool = False) -> None:
+    """Take an object of a class, or None where that is allowed."""
+    if not isinstance(value, kind) and not (optional and value is None):
+        raise UserError(f"{name} = {show(value)} must be a {kind.__name__}")
+
+
+def check_path(name: str, value: Any) -> Path:
+    """Take a path as text or as a Path."""
+    if not isinstance(value, str | Path):
+        raise UserError(f"{name} = {show(value)} is no path; pass a str or a pathlib.Path")
+    return Path(value)
 
 
 def check_generator(generator: Any) -> torch.Generator | None:

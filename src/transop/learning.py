@@ -37,6 +37,7 @@ _COVERED, _MOST_USED = 0.5, 0.5
 _FIRST_SHARE, _NEXT_SHARE = 0.4, 0.7  # sparsity weights tried: first of the mean distance
 _DECAY_SHARE = 1 / 20  # with it operators keep norms of about one, and unneeded ones die out
 _MOST_TRIALS = 12
+_FEW = 2  # operators that any path may use
 _TRIAL_BATCH, _TRIAL_RATE = 100, 1e-2
 _PENALTY_SHARE, _TOLERANCE = 0.25, 0.25  # of real parts
 _AFFORDED = 0.9  # share of what paths cover that must be left with the penalty on real parts
@@ -181,7 +182,8 @@ def choose_objective(
 
     - Sparsity: the largest weight of a falling series with which paths cover the share
       ``covered`` of the distance; but not so small that a path uses more than the share
-      ``most_used`` of the operators, as it does where the pairs differ mostly by noise.
+      ``most_used`` of the operators (and more than two), as it does where the pairs differ
+      mostly by noise.
     - Decay: a 20th of the sparsity weight. Larger operators need smaller coefficients, so in the
       end only the combination of both weights matters; with this one operators keep norms of
       about one, and those that are not needed die out within a few hundred steps.
@@ -227,7 +229,7 @@ class _Chooser:
         for _ in range(_MOST_TRIALS):
             tried = Objective(weight, weight * _DECAY_SHARE)
             paths = self._try(tried)
-            if paths.nonzeros > most_used and chosen is not None:
+            if paths.nonzeros > max(most_used, _FEW) and chosen is not None:
                 break
             chosen, reached = tried, paths.covered
             if paths.covered >= covered:

@@ -16,7 +16,7 @@ from transop.inference import (
     ConvergenceWarning,
     infer_coefficients,
     operator_penalty,
-    way_covered,
+    share_covered,
 )
 from transop.operators import (
     TransportOperators,
@@ -188,7 +188,7 @@ def measure_paths(
     counts = used.sum(0)
     rates = largest_real_part(operators)
     alive = torch.linalg.vector_norm(operators, dim=(1, 2)) > ALIVE
-    covered = way_covered(missed, z0, z1)[apart]
+    covered = share_covered(missed, z0, z1)[apart]
     return PathStatistics(
         covered=float(covered.mean()) if len(covered) else 0.0,
         nonzeros=float(used.sum(1).float().mean()),

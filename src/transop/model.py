@@ -20,11 +20,13 @@ from transop.inputs import (
     check_coefficients,
     check_device,
     check_images,
+    check_kind,
     check_latents,
+    check_names,
     check_number,
+    check_path,
     check_times,
     in_chunks,
-    show,
 )
 from transop.networks import (
     Autoencoder,
@@ -78,10 +80,11 @@ class ManifoldAutoencoder(nn.Module):
         identity_facts: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(autoencoder, Autoencoder):
-            raise UserError(f"autoencoder = {show(autoencoder)} must be an Autoencoder")
-        if not isinstance(operators, TransportOperators):
-            raise UserError(f"operators = {show(operators)} must be a TransportOperators")
+        check_kind("autoencoder", autoencoder, Autoencoder)
+        check_kind("operators", operators, TransportOperators)
+        check_kind("coefficient_encoder", coefficient_encoder, CoefficientEncoder, optional=True)
+        check_kind("classifier", classifier, nn.Module, optional=True)
+        check_kind("classifier_recipe", classifier_recipe, dict, optional=True)
         check_choice("classifier_domain", classifier_domain, ("image", "latent"))
         if operators.dimension != autoencoder.shape.latent_dimension:
             raise UserError(
@@ -101,8 +104,8 @@ class ManifoldAutoencoder(nn.Module):
         self.classifier = classifier
         self.classifier_domain: Domain = classifier_domain
         self.classifier_recipe = classifier_recipe
-        self.phases = tuple(phases)
-        self.class_names = None if class_names is None else tuple(class_names)
+        self.phases = check_names("phases", phases)
+        self.class_names = None if class_names is None else check_names("class_names", class_names)
         self.identity_facts = identity_facts
         self.eval()
 
@@ -228,8 +231,7 @@ class ManifoldAutoencoder(nn.Module):
             **options: passed on to ``infer``.
         """
         z0, z1 = self.encode(start), self.encode(end)
-        times = check_times(t, z0)
-        points = self.latent_path(as_batch(z0), as_batch(z1), times, **options)
+        points = self.latent_path(as_batch(z0), as_batch(z1), check_times(t, z0), **options)
         frames = self.decode(points)
         return frames[0] if z0.ndim == 1 else frames
 
@@ -241,9 +243,11 @@ class ManifoldAutoencoder(nn.Module):
         **options: Any,
     ) -> Float[Tensor, "b t d"]:
         """Follow the inferred path: at z0 for t = 0, near z1 for t = 1, beyond it after."""
-        coefficients = self.infer_latents(z0, z1, **options).coefficients
+        start = self._check_latents(z0)
+        coefficients = self.infer_latents(start, z1, **options).coefficients
+        places = check_times(times, start)
         with torch.no_grad():
-            return transport_path(self.operators.operators, coefficients, z0, times)
+            return transport_path(self.operators.operators, coefficients, start, places)
 
     def coefficient_scales(self, images: Any) -> Float[Tensor, "*b m"]:
         """Say how far each operator may go at an image before its identity changes."""
@@ -317,9 +321,9 @@ class ManifoldAutoencoder(nn.Module):
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``model.safetensors`` and ``config.json`` into a folder, each in one step."""
-        if not isinstance(folder, str | Path):
-            raise UserError(f"folder = {show(folder)} is no path; pass a str or a pathlib.Path")
-        write_pretrained(Path(folder), self._checked_config(), dict(self.state_dict()))
+        write_pretrained(
+            check_path("folder", folder), self._checked_config(), dict(self.state_dict())
+        )
 
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Upload the model to ``owner/name`` on the Hugging Face hub and give its address."""
@@ -343,8 +347,7 @@ class ManifoldAutoencoder(nn.Module):
             device: where the model goes; the CPU if not given.
             classifier: an untrained copy of a classifier that transop does not know by name.
         """
-        if classifier is not None and not isinstance(classifier, nn.Module):
-            raise UserError(f"classifier = {show(classifier)} must be a torch module")
+        check_kind("classifier", classifier, nn.Module, optional=True)
         place = None if device is None else check_device(device)
 
         def inspect(config: dict[str, Any], weights: dict[str, Tensor]) -> None:

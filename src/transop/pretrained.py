@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from transop.artifacts import load_state, read_json, save_state, write_json
-from transop.errors import ArtifactError, UserError
+from transop.errors import ArtifactError, UserError, show
 from transop.extras import require
 
 logger = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ def _require_finite(weights: dict[str, Tensor], path: Path) -> None:
 
 def _local_folder(folder: str | Path) -> Path:
     if not isinstance(folder, str | Path):
-        raise ArtifactError(f"folder = {folder!r} is no path; pass a str or a pathlib.Path")
+        raise ArtifactError(f"folder = {show(folder)} is no path; pass a str or a pathlib.Path")
     shown = str(folder) if len(str(folder)) <= _LONGEST_SHOWN else f"{str(folder)[:60]}..."
     missing = f"'{shown}' is not a folder with config.json and model.safetensors"
     try:

@@ -18,6 +18,7 @@ from torch import Tensor
 from transop.data.picture import EXTENSIONS, UnreadablePicture, read_picture
 from transop.errors import DataError, UserError
 from transop.files import open_regular
+from transop.inputs import check_path, check_whole
 from transop.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -69,9 +70,9 @@ def augment_folder(
         overwrite: write into a folder that has files already, over those of the same name.
         progress: announces long work.
     """
+    source, target = check_path("source", source), check_path("target", target)
     _check_folders(source, target, overwrite=overwrite)
-    if n_copies < 1:
-        raise UserError(f"n = {n_copies} must be at least 1 copy of each image")
+    n_copies = check_whole("n", n_copies, least=1)
     files, report = list(_image_files(source)), FolderReport()
     if not files:
         raise DataError(f"folder '{source}' contains no image files")

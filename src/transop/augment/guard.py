@@ -11,9 +11,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transop.augment.walk import retrace
-from transop.errors import UserError
+from transop.errors import UserError, show
 from transop.identity import Identity
-from transop.inputs import check_choice, check_number, check_whole, show
+from transop.inputs import check_choice, check_floats, check_number, check_whole
 
 if TYPE_CHECKING:
     from transop.model import ManifoldAutoencoder
@@ -98,13 +98,17 @@ class Guard(nn.Module):
                 "train the phase 'classifier'"
             )
         with torch.no_grad():
-            answers = [judge(chunk) for chunk in torch.split(inputs, _CHUNK)]
-        for answer in answers:
-            if not isinstance(answer, Tensor) or answer.ndim != 2:
-                raise UserError(
-                    f"the guard's classifier returned {show(answer)}; it must return logits of "
-                    "shape (images, classes)"
-                )
+            answers = [
+                check_floats("the classifier's answer", judge(chunk))
+                for chunk in torch.split(inputs, _CHUNK)
+            ]
+        wrong = [answer for answer in answers if answer.ndim != 2]
+        if wrong or sum(map(len, answers)) != len(inputs):
+            shape = tuple((wrong or answers)[0].shape)
+            raise UserError(
+                f"the guard's classifier returned shape {shape} for {len(inputs)} inputs; it must "
+                "return logits of shape (inputs, classes)"
+            )
         return torch.cat(answers)
 
     def accepts(self, logits: Float[Tensor, "b k"], names: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:

@@ -11,7 +11,7 @@ from torch.utils.data import get_worker_info
 
 from transop.augment.guard import Guard, GuardedWalk, GuardedWalks
 from transop.augment.walk import retrace, walk
-from transop.errors import UserError
+from transop.errors import UserError, show
 from transop.inputs import (
     check_choice,
     check_flag,
@@ -20,7 +20,6 @@ from transop.inputs import (
     check_number,
     check_tensor,
     check_whole,
-    show,
 )
 from transop.model import ManifoldAutoencoder
 from transop.operators import transport

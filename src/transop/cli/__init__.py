@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from transop.cli import augment, data, demo, explore, invariance, path, report, train
+from transop.cli import augment, data, demo, explore, fit, invariance, path, report, train
 from transop.cli.data import show_dataset
 from transop.cli.runs import DataOption
 from transop.cli.terminal import Interrupted, Terminal, make_streams_forgiving
@@ -59,6 +59,7 @@ __all__ = [
 # A function becomes a command, a typer.Typer a group of them; --help keeps this order.
 COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {
     "demo": demo.demo,
+    "fit": fit.fit,
     "train": train.train,
     "path": path.path,
     "augment": augment.augment,
@@ -189,7 +190,7 @@ def _usage_line(error: typer.TyperException) -> str:
 
 
 def _machine_failed(cause: BaseException | None) -> bool:
-    """Tell a full or broken disk, which a room may have put into its own words, from a mistake."""
+    """Tell a full or broken disk from a mistake, also where the library has put it into words."""
     failures = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
     return isinstance(cause, OSError) and cause.errno in failures
 

@@ -42,7 +42,7 @@ def path(
         bool, typer.Option("--json", help="Print coefficients and residual as JSON.")
     ] = False,
 ) -> None:
-    """Walk from one image to another and beyond, along the learned operators."""
+    """Draw the path from one image to another and beyond, along the learned operators."""
     require("report", "drawing the path")
     terminal: Terminal = ctx.obj
     kind = _kind_of(out)

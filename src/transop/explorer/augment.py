@@ -1,4 +1,4 @@
-"""Augment images people bring, into a contact sheet and a zip."""
+"""Augment uploaded images: a contact sheet and a zip of the copies."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def augment_images(
         raise UserError("there is no image to augment; upload some, or a zip of them")
     if not 1 <= n_copies <= MOST_COPIES:
         raise UserError(f"copies = {n_copies} must be between 1 and {MOST_COPIES}")
-    # Imported here: it brings torch's compiler along, seconds of the page's start.
+    # Imported here: it loads torch's compiler, which would delay the page by seconds.
     from transop.augment import TransportAugment
 
     generator = torch.Generator().manual_seed(seed)

@@ -74,7 +74,7 @@ def captioned(image: Float[np.ndarray, "c h w"], words: str, *, size: str = "lar
 
 
 def without_folders(text: str) -> str:
-    """Shorten absolute paths to their last part: visitors need not know the server's folders."""
+    """Shorten absolute paths to their last part, so that the page shows no folder of the server."""
     return re.sub(r"(?<![\w.:/~-])(?:~|[A-Za-z]:)?(?:[/\\][^\s'\"<>/\\]+)+(?=[/\\])", "...", text)
 
 

@@ -29,7 +29,7 @@ def build_page(run: ExploredRun, uploads: Uploads) -> gr.Blocks:
 
 
 def _heading(run: ExploredRun, name: str) -> str:
-    """Say in one line what is being looked at."""
+    """Say in one line which run the page shows."""
     model = run.model
     channels, size, _ = model.image_shape
     living, total = len(run.living_operators), model.operators.n_operators

@@ -20,8 +20,8 @@ _MOST_CURVES = 4
 
 
 @dataclass(frozen=True)
-class Way:
-    """Images and opinions along one way through latent space."""
+class Frames:
+    """Images along a path or a line in latent space, with their class probabilities."""
 
     frames: Float[np.ndarray, "t c h w"]
     probabilities: Float[np.ndarray, "t k"] | None
@@ -29,7 +29,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Track:
-    """The latent points of both ways: small enough to keep for every visitor.
+    """The latent points of the path and the line: small enough to keep for every session.
 
     Attributes:
         times: from -1 to 3; 0 is the start, 1 the end.
@@ -60,8 +60,8 @@ class Walk:
     """
 
     track: Track
-    path: Way
-    line: Way
+    path: Frames
+    line: Frames
     coefficients: Float[np.ndarray, " m"]
     residual: float
     converged: bool
@@ -89,8 +89,8 @@ def walk(run: ExploredRun, start: Float[Tensor, "c h w"], end: Float[Tensor, "c 
     track = Track(*(part.cpu().numpy() for part in (times, along, straight)))
     return Walk(
         track,
-        _way(run, along),
-        _way(run, straight),
+        _frames(run, along),
+        _frames(run, straight),
         found.coefficients[0].cpu().numpy(),
         float(found.residual[0]),
         bool(found.converged[0]),
@@ -110,7 +110,7 @@ def warm_up(run: ExploredRun) -> None:
 def frames_at(
     run: ExploredRun, track: Track, t: float
 ) -> tuple[float, Float[np.ndarray, "c h w"], Float[np.ndarray, "c h w"]]:
-    """Decode both ways at the time nearest to ``t``; give that time, the path's and the line's."""
+    """Decode path and line at the time nearest to ``t``; give that time and both images."""
     at = track.position(t)
     points = torch.from_numpy(np.stack([track.path[at], track.line[at]])).to(run.model.device)
     path, line = run.model.decode(points).cpu().numpy()
@@ -123,8 +123,8 @@ def _bounded(points: Float[Tensor, "t d"]) -> Float[Tensor, "t d"]:
     return torch.where(finite, points, torch.zeros_like(points))
 
 
-def _way(run: ExploredRun, points: Float[Tensor, "t d"]) -> Way:
-    return Way(run.model.decode(points).cpu().numpy(), probabilities(run, points))
+def _frames(run: ExploredRun, points: Float[Tensor, "t d"]) -> Frames:
+    return Frames(run.model.decode(points).cpu().numpy(), probabilities(run, points))
 
 
 def notable_classes(walked: Walk) -> list[int]:

@@ -7,8 +7,8 @@ import socket
 import tempfile
 import time
 import webbrowser
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from transop.errors import UserError
 from transop.explorer.opened import ExploredRun
 from transop.explorer.path import warm_up
 from transop.explorer.uploads import Uploads
+from transop.extras import require
 
 if TYPE_CHECKING:
     import uvicorn
@@ -25,9 +26,9 @@ LOOPBACK = "127.0.0.1"
 _FOLDER = "transop-explorer-"
 _MOST_SESSIONS = 100  # whose images and paths are remembered; the longest absent go first
 _LONGEST_QUEUE = 200  # calls that wait
-# Each thread keeps memory of its own, and more of them than cores gain nothing. Two slow answers at
-# a time (``PATIENT``) leave room for quick ones.
-_THREADS = 4
+# Each thread keeps memory of its own, and many more of them than cores gain nothing. Two slow
+# answers at a time (``PATIENT``) leave room for quick ones.
+_THREADS = 5
 _HEAD_START = 1.5  # seconds
 _PATIENCE = 5  # seconds that answers under way are given when the server stops
 
@@ -79,26 +80,23 @@ def serving(
 
 def _build(run: ExploredRun, names: set[str]) -> uvicorn.Server:
     """Lay out the page and put the gate in front of it."""
-    try:
-        import gradio as gr
-        import uvicorn
-        from fastapi import FastAPI
-        from fastapi.middleware.cors import CORSMiddleware
+    require("explore", "the explorer")
 
-        from transop.explorer.page import build_page, look
-    except ImportError:
-        raise UserError(
-            "the explorer needs Gradio; install it with: pip install 'transop[explore]'"
-        ) from None
+    import gradio as gr
+    import uvicorn
+    from fastapi import FastAPI
+    from fastapi.middleware.cors import CORSMiddleware
+
     from transop.explorer.calls import call_checker
     from transop.explorer.gate import LOCAL_NAMES, Gate
+    from transop.explorer.page import build_page, look
     from transop.explorer.style import STYLE
 
     uploads = Uploads()
     page = build_page(run, uploads)
-    _limit(page)
+    _remember_few(page)
     page.queue(max_size=_LONGEST_QUEUE, api_open=False)
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=_few_threads)
     app.add_middleware(CORSMiddleware, allow_origins=[])  # makes Gradio add no CORS headers
     gr.mount_gradio_app(
         app,
@@ -129,14 +127,22 @@ def _build(run: ExploredRun, names: set[str]) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def _limit(page: Blocks) -> None:
-    """Bound the threads, and the sessions that are remembered.
+def _remember_few(page: Blocks) -> None:
+    """Bound the sessions that are remembered.
 
-    ``launch`` has arguments for both, ``mount_gradio_app`` (Gradio 6.31) has none, so the
-    attributes that ``launch`` would set are set here. pyproject.toml keeps Gradio below 7.
+    ``launch`` has an argument for this, ``mount_gradio_app`` (Gradio 6.31) has none, so the
+    attribute that ``launch`` would set is set here. pyproject.toml keeps Gradio below 7.
     """
-    page.max_threads = _THREADS
     page.state_session_capacity = _MOST_SESSIONS
+
+
+@asynccontextmanager
+async def _few_threads(app: Any) -> AsyncIterator[None]:
+    """Bound the threads that answer, while the server runs."""
+    from anyio.to_thread import current_default_thread_limiter
+
+    current_default_thread_limiter().total_tokens = _THREADS
+    yield
 
 
 def is_loopback(host: str) -> bool:

@@ -43,9 +43,14 @@ canvas { width: min(100%, 220px); aspect-ratio: 1; touch-action: none; cursor: c
   border: 1px solid var(--neutral-500); border-radius: 3px; }
 .tp-file { display: block; padding: 14px; border: 2px dashed var(--border-color-primary);
   border-radius: 6px; cursor: pointer; }
-.tp-file input { display: block; margin-top: 8px; max-width: 100%; }
+.tp-file:focus-within { border-color: var(--color-accent); }
+.gradio-container .tp-file input { display: block; margin-top: 8px; max-width: 100%; padding: 0;
+  border: none; background: none; box-shadow: none; font-size: .9em; }
+.tp-file input::file-selector-button { padding: 6px 14px; margin-right: 10px; cursor: pointer;
+  border: 1px solid var(--border-color-primary); border-radius: 6px;
+  background: var(--button-secondary-background-fill); color: var(--body-text-color); }
 .tp-go { padding: 8px 24px; border-radius: 6px; cursor: pointer; color: #fff !important;
-  background: var(--button-primary-background-fill); }
+  background: var(--button-primary-background-fill); font-weight: 500 !important; }
 .tp-tools { display: flex; gap: 12px; align-items: center; margin-top: 6px; }
 .tp-tools button { padding: 4px 14px; border: 1px solid var(--border-color-primary);
   border-radius: 6px; cursor: pointer; }

@@ -1,4 +1,4 @@
-"""Move one image by several operators at once, and judge the result."""
+"""Move one image by several operators at once, and classify the result."""
 
 from __future__ import annotations
 

@@ -34,7 +34,8 @@ UNSEEN = 10.0  # noise levels: a hoped-for decrease below that may not show
 PATIENCE = 30  # evaluations after which a pair is given the exact Jacobian
 BLUR = 8.0  # rounding units by which every entry of the residual is off
 # A promised decrease of the objective by a share t goes with slopes that miss by about sqrt(t).
-VIOLATION_PER_TOLERANCE = 16.0
+VIOLATION_PER_TOLERANCE = 4.0
+SLOWEST_RATE = 0.99  # at which promises are assumed to shrink from step to step
 NO_PAIR = -1.0
 
 # Columns of the answers, after the coefficients.
@@ -128,6 +129,7 @@ def _forget_evaluations(ws: Workspace, state: Progress, lane: int) -> None:
     state.data[lane] = np.inf
     state.retreats[lane] = 0.0
     state.hoped[lane] = np.inf
+    state.remaining[lane] = np.inf
     state.violation[lane] = np.inf
 
 
@@ -197,7 +199,7 @@ def _adapt_damping(damping: float, kept: float, clean: bool) -> float:
 
 
 @compiled
-def _accept_or_reject(ws: Workspace, state: Progress) -> None:
+def _accept_or_reject(ws: Workspace, state: Progress, rounding: float) -> None:
     """Accept the trials that lower the objective; adapt the damping to the promises kept."""
     for lane in range(ws.n_lanes):
         if state.pair[lane] == NO_PAIR:
@@ -207,6 +209,9 @@ def _accept_or_reject(ws: Workspace, state: Progress) -> None:
             ws.exact[0, lane] = 1.0
         data = float(ws.data[0, lane])
         value = data + float(ws.penalty[0, lane])
+        # Every entry of the residual is off by some units of the point's length, which is one.
+        blur = BLUR * rounding
+        ws.noise[0, lane] = UNSEEN * blur * (np.sqrt(2.0 * data) + value + blur)
         old = state.objective[lane]
         damping = float(ws.damping[0, lane])
         accepted = ws.norm[0, lane] < np.inf and value < old
@@ -246,7 +251,13 @@ def _note_promises(ws: Workspace, state: Progress) -> None:
             promised = float(ws.predicted[0, lane])
             state.promised[lane] = promised
             # Damping by a factor shortens the promise by about as much.
-            state.hoped[lane] = promised * (1.0 + float(ws.damping[0, lane]))
+            hoped = promised * (1.0 + float(ws.damping[0, lane]))
+            # Promises that shrink slowly add up: in a long valley one step says little.
+            rate = 0.0
+            if 0.0 < state.hoped[lane] < np.inf:
+                rate = min(max(hoped / state.hoped[lane], 0.0), SLOWEST_RATE)
+            state.hoped[lane] = hoped
+            state.remaining[lane] = hoped / (1.0 - rate)
             state.violation[lane] = float(ws.violation[0, lane])
         else:
             _retreat(ws, state, lane)
@@ -254,18 +265,15 @@ def _note_promises(ws: Workspace, state: Progress) -> None:
 
 @inlined
 def _promises_little(state: Progress, lane: int, tolerance: float, rounding: float) -> bool:
-    """Tell whether the model promises no decrease above the tolerance or the rounding error.
-
-    Every entry of the miss is off by some rounding units of the point's length, which is one.
-    """
+    """Tell whether no decrease above the tolerance or the rounding error is to be expected."""
     value = state.objective[lane]
     if value == np.inf:  # not one trial has been usable yet
         return False
     blur = BLUR * rounding
     noise = blur * (np.sqrt(2.0 * state.data[lane]) + value + blur)
-    if state.accepted[lane] == 0.0:  # the decrease hoped for did not show
-        noise *= UNSEEN
-    return bool(state.hoped[lane] <= max(tolerance * value, noise))
+    if state.accepted[lane] == 0.0 and state.hoped[lane] <= UNSEEN * noise:
+        return True  # the decrease hoped for was too small to show
+    return bool(state.remaining[lane] <= max(tolerance * value, noise))
 
 
 @inlined
@@ -277,14 +285,14 @@ def _step(
     n_substeps, n_nodes = move_points(ws, rule)
     pull_back(ws, rule, n_substeps, n_nodes)
     measure_objective(ws)
-    _accept_or_reject(ws, state)
+    _accept_or_reject(ws, state, rule.rounding)
     project(ws, dictionary, -1.0 / n_substeps, ws.gradient)
     n = list_candidates(ws, candidates)
     middle = (n_substeps // 2 * (n_nodes + 1) + n_nodes // 2) * ws.wide
     fill_columns(ws, dictionary, candidates, n, middle, n_substeps)
     correct_columns(ws, rule, dictionary, candidates, n, n_substeps, n_nodes)
     form_gram(ws, n)
-    measure_violation(ws, candidates, n, BLUR * rule.rounding)
+    measure_violation(ws, candidates, n)
     damp_gram(ws, n, rule.rounding * 1e-3)
     for m in range(ws.n_operators):
         store(ws.rejected, m, load(ws.trial, m))
@@ -303,7 +311,7 @@ def _is_done(
 ) -> tuple[bool, bool]:
     """Tell whether a pair stops here, and whether it has converged.
 
-    A pair has converged if its model promises next to nothing and the optimality conditions
+    A pair has converged if next to no decrease is to be expected and the optimality conditions
     hold. Where only the first is true, the model is wrong: it gets the exact Jacobian.
     """
     little = _promises_little(state, lane, tolerance, rounding)

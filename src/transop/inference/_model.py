@@ -167,28 +167,28 @@ def form_gram(ws: Workspace, n: int) -> None:
 
 
 @compiled
-def measure_violation(ws: Workspace, candidates: Numbers, n: int, blur: float) -> None:
+def measure_violation(ws: Workspace, candidates: Numbers, n: int) -> None:
     """Write by how much the trial violates the optimality conditions, as a squared share.
 
     [STATIONARITY]  slope_m = -w_m sign(c_m) where c_m is not zero, |slope_m| <= w_m where it is
 
     The violation of a condition is measured in units of what stands on both sides of it: the
-    weight, and the length of the residual times that of the Jacobian's column. What rounding
-    alone may cause (``blur`` times the column's length) does not count.
+    weight, and the length of the residual times that of the Jacobian's column. What would change
+    the objective by no more than its rounding does not count.
     """
     n4 = (n + 3) // 4 * 4
     zero = splat(ws.data, 0.0)
-    twice = load(ws.data, 0) + load(ws.data, 0)
-    worst, noise = zero, splat(ws.data, blur * blur)
-    tiny = splat(ws.data, 1e-30)
+    worst, tiny = zero, splat(ws.data, 1e-30)
+    twice_data = load(ws.data, 0) + load(ws.data, 0)
+    twice_noise = load(ws.noise, 0) + load(ws.noise, 0)
     for k in range(n):
         m = candidates[k]
         c, slope, weight = load(ws.trial, m), load(ws.gradient, m), load(ws.weight, m)
         unused = larger(size_of(slope) - weight, zero)
         off = where_positive(c, slope + weight, where_positive(zero - c, slope - weight, unused))
         square = load(ws.gram, k * n4 + k)
-        excess = fma(off, off, zero - noise * square)
-        unit = fma(weight, weight, fma(twice, square, tiny))
+        excess = fma(off, off, zero - twice_noise * square)
+        unit = fma(weight, weight, fma(twice_data, square, tiny))
         worst = larger(worst, where_positive(excess, excess / unit, zero))
     store(ws.violation, 0, worst)
 

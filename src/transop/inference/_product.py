@@ -17,7 +17,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from transop.inference._simd import (
-    Numbers,
+    NumbersType,
     inlined,
     lanes_of,
     load_row,
@@ -43,7 +43,7 @@ class Strided(NamedTuple):
 
 def _operand(builder: Any, kind: Any, data: Any) -> Callable[..., Any]:
     """Return a function that generates the load of an entry, as a row."""
-    shared = isinstance(kind, Numbers)
+    shared = isinstance(kind, NumbersType)
     size = ir.Constant(WORD, 1 if shared else lanes_of(kind.dtype))
 
     def fetch(index: Any) -> Any:

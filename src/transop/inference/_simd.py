@@ -2,7 +2,7 @@
 
 A *row* is ``N`` neighbouring numbers, one per pair (lane) of a group; N is eight in single
 precision and four in double. Compiled code sees memory as two light types, which are plain
-pointers without reference counts: :class:`Rows` (``rows[index, lane]``) and :class:`Numbers`
+pointers without reference counts: ``Rows`` (``rows[index, lane]``) and ``Numbers``
 (``numbers[index]``, shared by all pairs). The functions below load, combine and store whole
 rows. They fix the vector shape themselves, because loops over a latent dimension of ten are too
 short for the compiler to vectorise well on its own.
@@ -20,6 +20,10 @@ from numba import njit, types
 from numba.extending import intrinsic, models, overload, register_model
 
 REGISTER_BYTES = 32  # AVX2; narrower machines split the register, wider ones half fill it
+
+# What annotations call the two kinds of memory; only compiled code has them.
+Rows = Any
+Numbers = Any
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -61,7 +65,7 @@ class _RowModel(models.PrimitiveModel):
         super().__init__(manager, row, vector_of(row.dtype))  # type: ignore[no-untyped-call]
 
 
-class Rows(types.Type):
+class RowsType(types.Type):
     """The compiled type of memory that holds rows."""
 
     def __init__(self, dtype: Any) -> None:
@@ -69,7 +73,7 @@ class Rows(types.Type):
         super().__init__(name=f"Rows({dtype})")
 
 
-class Numbers(types.Type):
+class NumbersType(types.Type):
     """The compiled type of memory that holds single numbers."""
 
     def __init__(self, dtype: Any) -> None:
@@ -77,8 +81,8 @@ class Numbers(types.Type):
         super().__init__(name=f"Numbers({dtype})")
 
 
-@register_model(Rows)
-@register_model(Numbers)
+@register_model(RowsType)
+@register_model(NumbersType)
 class _MemoryModel(models.PrimitiveModel):
     """Keeps a pointer to the first number."""
 
@@ -130,11 +134,11 @@ def _array_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any
 
 
 def _rows_from(_: Any, array: Any, start: Any) -> Any:
-    return Rows(array.dtype)(array, types.intp), _array_pointer
+    return RowsType(array.dtype)(array, types.intp), _array_pointer
 
 
 def _numbers_from(_: Any, array: Any, start: Any) -> Any:
-    return Numbers(array.dtype)(array, types.intp), _array_pointer
+    return NumbersType(array.dtype)(array, types.intp), _array_pointer
 
 
 def _get(_: Any, memory: Any, index: Any) -> Any:
@@ -264,7 +268,7 @@ def _teach(symbol: Callable[..., Any], instruction: str) -> None:
     def typed(a: Any, b: Any) -> Any:
         return combine if isinstance(a, Row) and a == b else None
 
-    overload(symbol)(typed)  # type: ignore[no-untyped-call]
+    overload(symbol)(typed)
 
 
 _teach(operator.add, "fadd")
@@ -275,14 +279,14 @@ _teach(operator.truediv, "fdiv")
 
 @overload(operator.getitem)
 def _getitem(memory: Any, index: Any) -> Any:
-    if isinstance(memory, Rows):
+    if isinstance(memory, RowsType):
         lanes = lanes_of(memory.dtype)
 
         def get_lane(memory: Any, index: Any) -> Any:
             return _get_number(memory, index[0] * lanes + index[1])
 
         return get_lane
-    if isinstance(memory, Numbers):
+    if isinstance(memory, NumbersType):
 
         def get(memory: Any, index: Any) -> Any:
             return _get_number(memory, index)
@@ -293,14 +297,14 @@ def _getitem(memory: Any, index: Any) -> Any:
 
 @overload(operator.setitem)
 def _setitem(memory: Any, index: Any, value: Any) -> Any:
-    if isinstance(memory, Rows):
+    if isinstance(memory, RowsType):
         lanes = lanes_of(memory.dtype)
 
         def set_lane(memory: Any, index: Any, value: Any) -> Any:
             _set_number(memory, index[0] * lanes + index[1], value)
 
         return set_lane
-    if isinstance(memory, Numbers):
+    if isinstance(memory, NumbersType):
 
         def put(memory: Any, index: Any, value: Any) -> Any:
             _set_number(memory, index, value)

@@ -59,6 +59,7 @@ class Workspace(NamedTuple):
     norm: Rows  # |A|^2; infinite if A is too large to exponentiate
     data: Rows  # the data term of the trial
     penalty: Rows  # of the trial
+    noise: Rows  # changes of the objective that are lost in its rounding
     damping: Rows
     predicted: Rows  # decrease of the objective that the model predicts
     violation: Rows  # of the optimality conditions at the trial, squared and relative
@@ -76,6 +77,7 @@ class Progress(NamedTuple):
     data: Numbers  # its data term
     promised: Numbers  # decrease predicted by the model for the trial under way
     hoped: Numbers  # decrease predicted for the trial before any retreat, undamped
+    remaining: Numbers  # decrease to be expected of this and all further steps
     violation: Numbers  # of the optimality conditions at the accepted coefficients
     iterations: Numbers
     retreats: Numbers  # consecutive rejected trials
@@ -156,7 +158,7 @@ def count_rows(n_operators: int, dimension: int, many: int) -> dict[str, int]:
         "used": m,
         "factor": m * m,
         **dict.fromkeys(("pivot", "jump", "turn"), m),
-        **dict.fromkeys(("norm", "data", "penalty", "damping"), 1),
+        **dict.fromkeys(("norm", "data", "penalty", "noise", "damping"), 1),
         **dict.fromkeys(("predicted", "violation", "exact"), 1),
     }
 
@@ -202,10 +204,11 @@ def open_workspace(
         rows_from(memory, starts[28]),  # norm
         rows_from(memory, starts[29]),  # data
         rows_from(memory, starts[30]),  # penalty
-        rows_from(memory, starts[31]),  # damping
-        rows_from(memory, starts[32]),  # predicted
-        rows_from(memory, starts[33]),  # violation
-        rows_from(memory, starts[34]),  # exact
+        rows_from(memory, starts[31]),  # noise
+        rows_from(memory, starts[32]),  # damping
+        rows_from(memory, starts[33]),  # predicted
+        rows_from(memory, starts[34]),  # violation
+        rows_from(memory, starts[35]),  # exact
     )
 
 
@@ -221,11 +224,12 @@ def open_progress(memory: Array, n_lanes: int) -> Progress:
         numbers_from(memory, 5 * n_lanes),  # data
         numbers_from(memory, 6 * n_lanes),  # promised
         numbers_from(memory, 7 * n_lanes),  # hoped
-        numbers_from(memory, 8 * n_lanes),  # violation
-        numbers_from(memory, 9 * n_lanes),  # iterations
-        numbers_from(memory, 10 * n_lanes),  # retreats
-        numbers_from(memory, 11 * n_lanes),  # accepted
-        numbers_from(memory, 12 * n_lanes),  # restarted
+        numbers_from(memory, 8 * n_lanes),  # remaining
+        numbers_from(memory, 9 * n_lanes),  # violation
+        numbers_from(memory, 10 * n_lanes),  # iterations
+        numbers_from(memory, 11 * n_lanes),  # retreats
+        numbers_from(memory, 12 * n_lanes),  # accepted
+        numbers_from(memory, 13 * n_lanes),  # restarted
     )
 
 

@@ -8,10 +8,12 @@ a compiler runtime that a forked data-loader worker could inherit half dead.
 docs/kernel.md explains the kernel from the beginning.
 """
 
+import hashlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,61 +47,82 @@ SMALLEST_CHUNK, LARGEST_CHUNK = 64, 512
 CACHE_LINE = 64
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _solve_chunks(
-    memory: Array,
-    starts: Array,
-    progress: Array,
-    candidates: Array,
-    counter: Array,
-    n_chunks: int,
-    interleaved: Array,
-    columns: Array,
-    norms: Array,
-    pairs: Array,
-    answers: Array,
-    table: Array,
-    few: int,
-    many: int,
-    norm_for_few: float,
-    precision: float,
-    rounding: float,
-    max_iterations: int,
-    tolerance: float,
-) -> None:
-    """Solve chunks of pairs until no ticket is left: what Python calls, once per thread.
+def _digest_sources() -> int:
+    """Summarise the files of the kernel."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("_[a-z]*.py")):
+        digest.update(path.read_bytes())
+    return int.from_bytes(digest.digest()[:7], "big")
 
-    The compiled code is kept on disk by numba. The arrays are plain here, because passing named
-    tuples from Python is slow, and get their names inside.
+
+def _make_entry(sources: int) -> Any:
+    """Make the one function that Python calls; numba keeps it on disk once it is compiled.
+
+    For a function it has on disk, numba looks at the file and the captured values, but not at the
+    functions it calls. So it captures a number that changes with their files, ``sources``.
     """
-    n_pairs, n_operators = len(pairs), len(norms)
-    dimension = (pairs.shape[1] - 2 * n_operators) // 2
-    ws = open_workspace(memory, starts, progress.shape[1], n_operators, dimension)
-    state = open_progress(progress, progress.shape[1])
-    dictionary = Dictionary(
-        numbers_from(interleaved, 0), numbers_from(columns, 0), numbers_from(norms, 0)
-    )
-    table_at = numbers_from(table, 0)
-    rule = Quadrature(table_at, few, many, norm_for_few, precision, rounding)
-    listed, tickets = numbers_from(candidates, 0), numbers_from(counter, 0)
-    while True:
-        chunk = take_ticket(tickets)
-        if chunk >= n_chunks:
-            return
-        start, stop = chunk * n_pairs // n_chunks, (chunk + 1) * n_pairs // n_chunks
-        solve_range(
-            ws,
-            state,
-            listed,
-            start,
-            stop,
-            dictionary,
-            pairs,
-            answers,
-            rule,
-            max_iterations,
-            tolerance,
+
+    @njit(cache=True, nogil=True, error_model="numpy")
+    def solve_chunks(
+        memory: Array,
+        starts: Array,
+        progress: Array,
+        candidates: Array,
+        counter: Array,
+        n_chunks: int,
+        interleaved: Array,
+        columns: Array,
+        norms: Array,
+        pairs: Array,
+        answers: Array,
+        table: Array,
+        few: int,
+        many: int,
+        norm_for_few: float,
+        precision: float,
+        rounding: float,
+        max_iterations: int,
+        tolerance: float,
+    ) -> int:
+        """Solve chunks of pairs until no ticket is left: what Python calls, once per thread.
+
+        The arrays are plain here, because passing named tuples from Python is slow, and get their
+        names inside. Returns ``sources``.
+        """
+        n_pairs, n_operators = len(pairs), len(norms)
+        dimension = (pairs.shape[1] - 2 * n_operators) // 2
+        ws = open_workspace(memory, starts, progress.shape[1], n_operators, dimension)
+        state = open_progress(progress, progress.shape[1])
+        dictionary = Dictionary(
+            numbers_from(interleaved, 0), numbers_from(columns, 0), numbers_from(norms, 0)
         )
+        table_at = numbers_from(table, 0)
+        rule = Quadrature(table_at, few, many, norm_for_few, precision, rounding)
+        listed, tickets = numbers_from(candidates, 0), numbers_from(counter, 0)
+        while True:
+            chunk = take_ticket(tickets)
+            if chunk >= n_chunks:
+                return sources
+            start, stop = chunk * n_pairs // n_chunks, (chunk + 1) * n_pairs // n_chunks
+            solve_range(
+                ws,
+                state,
+                listed,
+                start,
+                stop,
+                dictionary,
+                pairs,
+                answers,
+                rule,
+                max_iterations,
+                tolerance,
+            )
+
+    return solve_chunks
+
+
+_SOURCES = _digest_sources()
+_solve_chunks = _make_entry(_SOURCES)
 
 
 class _Workers:
@@ -243,7 +266,7 @@ def _solve_all(
     counter = np.zeros(1, np.int64)
 
     def work() -> None:
-        _solve_chunks(
+        compiled_from = _solve_chunks(
             _thread_memory(n_rows, dtype),
             starts,
             np.zeros((len(Progress._fields), lanes)),
@@ -257,6 +280,7 @@ def _solve_all(
             max_iterations,
             tolerance,
         )
+        assert compiled_from == _SOURCES, "the cache holds another version of the kernel"
 
     n_helpers = min(n_threads, n_chunks) - 1
     helpers = [_workers.pool(n_helpers).submit(work) for _ in range(n_helpers)]

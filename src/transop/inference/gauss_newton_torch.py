@@ -45,41 +45,43 @@ def solve_batched(
     *,
     max_iterations: int,
     tolerance: float,
+    spent: Int[Tensor, " b"] | None = None,
 ) -> InferenceResult:
     """Minimise [OBJECTIVE] over the coefficients of every pair by damped Gauss-Newton steps.
 
     Around the current coefficients the transport is replaced by its linearisation [JACOBIAN];
     the l1 problem this leaves is solved by coordinate descent; Levenberg-Marquardt damping
     makes every accepted step a descent. A pair is done when its model promises a decrease below
-    ``tolerance`` times its objective; finished pairs leave the batch.
+    ``tolerance`` times its objective; finished pairs leave the batch. ``spent`` are iterations
+    that count against the limit because another back end has used them up.
     """
     m, d, _ = problem.operators.shape
+    used = torch.zeros_like(initial[:, :0].sum(-1), dtype=torch.int64) if spent is None else spent
     return solve_in_chunks(
-        lambda part, start: _solve(part, start, max_iterations, tolerance),
+        lambda part, start, used: _solve(part, start, used, max_iterations, tolerance),
         problem,
         initial,
+        used,
         entries_per_pair=3 * d * d + 6 * m * d + 4 * m * m,
         entries=2**24,
     )
 
 
 def _solve(
-    problem: Problem, initial: Tensor, max_iterations: int, tolerance: float
+    problem: Problem, initial: Tensor, spent: Tensor, max_iterations: int, tolerance: float
 ) -> InferenceResult:
     state = _linearise(
         problem, initial.clone(), initial.new_full((problem.n_pairs,), _FIRST_DAMPING)
     )
-    iterations = torch.zeros(problem.n_pairs, dtype=torch.int64, device=initial.device)
-    converged = torch.zeros(problem.n_pairs, dtype=torch.bool, device=initial.device)
-    active = torch.arange(problem.n_pairs, device=initial.device)
-    for _ in range(max_iterations):
-        if active.numel() == 0:
-            break
+    iterations = spent.clone()
+    converged = torch.zeros_like(iterations, dtype=torch.bool)
+    active = (iterations < max_iterations).nonzero()[:, 0]
+    while active.numel():
         iterations[active] += 1
         part, arrived, stuck = _advance(problem.select(active), state.select(active), tolerance)
         state.store(active, part)
         converged[active] = arrived
-        active = active[~(arrived | stuck)]
+        active = active[~(arrived | stuck | (iterations[active] >= max_iterations))]
     return InferenceResult(
         coefficients=state.coefficients,
         objective=state.objective,

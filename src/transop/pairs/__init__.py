@@ -13,7 +13,7 @@ from transop.errors import DataError, UserError
 from transop.pairs import backbones, strategies
 from transop.pairs.features import FeatureExtractor, extract_features, input_size_for
 from transop.pairs.given import Given
-from transop.pairs.neighbours import nearest_neighbours
+from transop.pairs.neighbours import MISSING, nearest_neighbours
 from transop.pairs.request import Backbone, Features, PairRequest, Search, Strategy
 from transop.pairs.source import PairSource
 from transop.progress import Progress, silent
@@ -39,6 +39,7 @@ _SMALLEST_INPUT = 32
 
 __all__ = [
     "BACKBONES",
+    "MISSING",
     "SEARCHES",
     "STRATEGIES",
     "FeatureExtractor",

@@ -1,4 +1,4 @@
-"""Points that paths reach beyond their end, with the images the decoder should show there."""
+"""Points on extrapolated paths, and the images that the decoder should show there."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ class Beyond:
 
     [BEYOND]  weight |x_near - decoded(expm(t A) z0)|^2, 1 < t < 2.6
 
-    No image is known to lie there, but those around x1 are known to be like it. Of x1, some of its
-    partners and some of theirs, x_near is the one whose latent is nearest to the point. The second
-    image need not be of the first one's kind: beyond it, the path is on its side.
+    No training image is known at such a point, but the neighbours of x1 are known to be like x1.
+    Among x1, some of its partners and some of their partners, x_near is the image whose latent is
+    nearest to the point. The two images of a path may belong to different classes: beyond x1 the
+    path should show images like x1.
 
-    Paths are inferred with a small sparsity weight of their own. One that ends beside x1 leads
-    elsewhere, and three times as far beside at t = 3.
+    These paths are inferred with a small sparsity weight of their own. A path that misses x1 by
+    some distance misses by three times that distance at t = 3.
     """
 
     def __init__(

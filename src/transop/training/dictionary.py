@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.config import ObjectiveSettings
-from transop.inference import relative_miss, way_covered
+from transop.inference import relative_miss, share_covered
 from transop.learning_step import Objective, OperatorStep
 from transop.operators import TransportOperators
 from transop.training.diagnostics import OperatorMonitor
@@ -81,7 +81,7 @@ class DictionaryLearner:
         missed = (2 * before).sqrt()
         loop.record(
             residual=float(relative_miss(missed, z1).mean()),
-            covered=float(way_covered(missed, z0, z1).mean()),
+            covered=float(share_covered(missed, z0, z1).mean()),
         )
 
     def _of_whole_batch(self, coefficients: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,10 +10,11 @@ from typing import Any
 
 from transop.artifacts import RunFolder
 from transop.config import Settings, as_override, load_settings
-from transop.data import ImageDataset, dataset_from_settings
-from transop.errors import ArtifactError
+from transop.data import ImageDataset, dataset_from_settings, load_dataset
+from transop.errors import ArtifactError, SettingsError, show
 from transop.evaluation import half_way_scale
 from transop.identity import choose_source
+from transop.inputs import check_flag, check_kind, check_path, check_whole
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder, prefer_channels_last
 from transop.operators import TransportOperators
@@ -25,6 +26,7 @@ from transop.training.diagnostics import OperatorMonitor
 from transop.training.fine_tuning import fine_tune
 from transop.training.latents import encode_split
 from transop.training.measures import measure_reconstruction
+from transop.training.objective import choose_weights, recall_weights
 from transop.training.operators import train_operators
 from transop.training.pairing import check_backbone, make_pairs
 from transop.training.phases import Phase, TrainingPlan, train_phases
@@ -35,8 +37,9 @@ logger = logging.getLogger(__name__)
 
 def fit(
     source: Any,
-    recipe: str | Path = "demo",
+    recipe: str | Path | None = None,
     *,
+    minutes: float | None = None,
     labels: Any = None,
     settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
@@ -50,7 +53,9 @@ def fit(
 
     Args:
         source: a data set's name, a folder of images, an array, a tensor or an `ImageDataset`.
-        recipe: a shipped recipe's name or a TOML file.
+        recipe: a shipped recipe's name or a TOML file; ``"demo"`` if neither it nor ``minutes``
+            is given.
+        minutes: choose every setting for these images and this much time instead.
         labels: one class number for each image, if the source brings none.
         settings: changes to the recipe, such as ``{"autoencoder.epochs": 20}``.
         out: the run folder; without one nothing but the returned model is kept.
@@ -60,17 +65,41 @@ def fit(
         resume: continue the run in ``out``.
         progress: announces long work.
     """
-    extra = [f"runtime.seed={seed}"] if seed is not None else []
-    extra += [f"runtime.device={device}"] if device is not None else []
+    resume = check_flag("resume", resume)
+    place = None if out is None else check_path("out", out)
+    check_kind("device", device, str, optional=True)
+    if minutes is not None:
+        if recipe is not None or settings or overrides or resume:
+            raise SettingsError(
+                f"minutes = {show(minutes)} chooses every setting; leave out recipe, settings, "
+                "overrides and resume, or leave out minutes"
+            )
+        from transop.training.timed import fit_in_time  # it plans with what is defined here
+
+        images = source if labels is None else load_dataset(source, labels=labels)
+        return fit_in_time(
+            images, minutes, out=place, seed=seed or 0, device=device or "auto", progress=progress
+        )
+    extra = [as_override("runtime.device", device)] if device is not None else []
+    if seed is not None:
+        extra.append(f"runtime.seed={check_whole('seed', seed, least=0, most=2**63 - 1)}")
     named = isinstance(source, str | Path) and labels is None
     extra += [as_override("data.source", str(source))] if named else []
-    chosen = load_settings(recipe, [*overrides, *extra], changes=settings)
-    if resume and (out is None or not Path(out).exists()):
+    chosen = load_settings(recipe or "demo", _joined(overrides, extra), changes=settings)
+    if resume and (place is None or not place.exists()):
         raise ArtifactError(f"resume=True, but there is no run in out = {out!r} to continue")
     dataset = None if named else dataset_from_settings(chosen.data, source, labels=labels)
     with TemporaryDirectory() as scratch:
-        folder = RunFolder(Path(scratch if out is None else out))
+        folder = RunFolder(Path(scratch) if place is None else place)
         return train(chosen, folder, dataset=dataset, resume=resume, progress=progress)
+
+
+def _joined(overrides: Iterable[str], extra: list[str]) -> list[str]:
+    if not isinstance(overrides, list | tuple):
+        raise SettingsError(
+            f"overrides = {show(overrides)}; pass a list such as ['autoencoder.epochs=2']"
+        )
+    return [*overrides, *extra]
 
 
 def train(
@@ -94,7 +123,7 @@ def train(
     """
     if settings.operators.epochs > 0 or settings.fine_tuning.epochs > 0:
         check_backbone(settings.pairs)
-    plan = TrainingPlan(ManifoldAutoencoder, _build_model, wanted_phases)
+    plan = TrainingPlan(ManifoldAutoencoder, build_model, wanted_phases)
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
 
 
@@ -132,7 +161,8 @@ def _operator_phase(
     latents = encode_split(
         model.autoencoder, dataset, ranks=session.ranks, progress=session.progress
     )
-    numbers = train_operators(session, model, latents, pairs)
+    chosen = choose_weights(session, latents, pairs)
+    numbers = chosen | train_operators(session, model, latents, pairs)
     some = model.encode(dataset.batch(dataset.splits["train"][:2000]))
     model.prior_scale = half_way_scale(model.operators.operators.detach(), some)
     if dataset.labels is not None:
@@ -143,6 +173,7 @@ def _operator_phase(
 def _fine_tuning_phase(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
+    recall_weights(session)
     fine_tune(session, model, dataset, make_pairs(session, model.autoencoder, dataset))
     some = model.encode(dataset.batch(dataset.splits["train"][:2000]))
     model.prior_scale = half_way_scale(model.operators.operators.detach(), some)
@@ -159,7 +190,8 @@ PHASES: dict[str, Phase] = {
 }
 
 
-def _build_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:
+def build_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:
+    """Build the untrained model that the settings describe."""
     settings = session.settings
     with session.seeded("weights", "autoencoder"):
         network = build_autoencoder(

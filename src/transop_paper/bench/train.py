@@ -28,7 +28,7 @@ from transop_paper.bench.digit_operators import LearnedProblem, learn_operators
 
 REFERENCE = "proximal-nesterov"  # what the paper's authors ran
 _REPORT_EVERY = 50  # steps between two lines of metrics, as in a long phase
-_HELD_OUT = 500  # pairs on which both dictionaries are judged
+_HELD_OUT = 500  # pairs on which both dictionaries are compared
 
 
 @dataclass(frozen=True)
@@ -110,15 +110,15 @@ def bench_train(
     start = TransportOperators(size.n_operators, size.dimension)
     start.weight.data.copy_(problem.operators)
     generator = torch.Generator().manual_seed(seed + 1)
-    judged = problem.draw_pairs(_HELD_OUT, generator)
+    held_out = problem.draw_pairs(_HELD_OUT, generator)
     batches = [problem.draw_pairs(size.batch_size, generator) for _ in range(n_batches)]
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         ours, authors = _Ours(problem, copy.deepcopy(start), Path(folder)), _Authors(problem, start)
-        before = _objective(problem, start, judged)
+        before = _objective(problem, start, held_out)
         seconds = _race(ours, authors, batches, progress)
         runs = [
-            _summarise(name, times, size, _objective(problem, operators, judged))
+            _summarise(name, times, size, _objective(problem, operators, held_out))
             for name, times, operators in zip(
                 ("ours", "authors"), seconds, (ours.operators, authors.operators), strict=True
             )
@@ -216,7 +216,7 @@ def _summarise(name: str, seconds: list[float], size: TrainSize, objective: floa
 
 
 def _objective(problem: LearnedProblem, operators: TransportOperators, pairs: _Batch) -> float:
-    """Judge a dictionary by the mean [OBJECTIVE] of pairs it has not been trained on."""
+    """Measure a dictionary by the mean [OBJECTIVE] of pairs it has not been trained on."""
     found = infer_coefficients(
         operators.operators.detach(), *pairs, sparsity_weight=problem.sparsity_weight
     )

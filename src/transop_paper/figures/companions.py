@@ -131,7 +131,7 @@ def train_companion(
     return load_companion(run.path, data)
 
 
-def find_judge(run: Run) -> Callable[[Tensor], Tensor]:
+def find_image_classifier(run: Run) -> Callable[[Tensor], Tensor]:
     """Give a classifier of images: the model's own if it reads images, else a LeNet.
 
     It scores every method alike. Operators and fine-tuning never saw it.
@@ -141,7 +141,7 @@ def find_judge(run: Run) -> Callable[[Tensor], Tensor]:
         return _quietly(model)
     if dataset.labels is None:
         raise UserError(
-            f"data set '{dataset.meta.name}' has no labels, so no classifier can judge identity; "
+            f"data set '{dataset.meta.name}' has no labels, so no classifier can be trained; "
             "choose a figure that needs none"
         )
     path = run.path / "companions" / "judge"
@@ -157,11 +157,11 @@ def find_judge(run: Run) -> Callable[[Tensor], Tensor]:
 
 
 def _quietly(model: ManifoldAutoencoder) -> Callable[[Tensor], Tensor]:
-    def judge(images: Tensor) -> Tensor:
+    def classify(images: Tensor) -> Tensor:
         with torch.no_grad():
             return model.classify(images)
 
-    return judge
+    return classify
 
 
 def _copy(model: ManifoldAutoencoder) -> ManifoldAutoencoder:

@@ -31,7 +31,7 @@ def compute(run: PaperRun) -> Numbers:
     for method in METHOD_NAMES:
         result = measure_extrapolation(
             model_of(run, method),  # type: ignore[arg-type]
-            run.judge,
+            run.image_classifier,
             starts,
             ends,
             truth,
@@ -39,7 +39,10 @@ def compute(run: PaperRun) -> Numbers:
             progress=run.progress,
         )
         correct[method] = result.correct
-        residual[method], way[method] = float(result.residual.mean()), float(result.way.mean())
+        residual[method], way[method] = (
+            float(result.residual.mean()),
+            float(result.share_covered.mean()),
+        )
         if method == OUR_METHOD:
             correct["control"] = result.control_correct
     ours = correct.pop(OUR_METHOD)
@@ -60,7 +63,7 @@ def compute(run: PaperRun) -> Numbers:
             "residual": residual,
             "way": way,
             "judge_accuracy_on_starts": float(
-                (run.judge(starts).argmax(1).cpu() == truth).float().mean()
+                (run.image_classifier(starts).argmax(1).cpu() == truth).float().mean()
             ),
         },
     )

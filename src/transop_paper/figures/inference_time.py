@@ -10,8 +10,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from transop.inference import SOLVERS, ConvergenceWarning, infer_coefficients
+from transop.inference import ConvergenceWarning, infer_coefficients
 from transop.pairs import PairSource
+from transop_paper.contenders import ALL_SOLVERS
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.numbers import Numbers
 from transop_paper.figures.pair_neighbours import run_pairs
@@ -38,7 +39,7 @@ def time_solvers(run: PaperRun, pairs: PairSource) -> Numbers:
     m = run.model.operators.n_operators
     first = _START_DEVIATION * torch.randn(n_pairs, m, generator=generator)
     seconds, objective, converged = [], [], []
-    for solver in run.progress(list(SOLVERS), "timing solvers", len(SOLVERS)):
+    for solver in run.progress(list(ALL_SOLVERS), "timing solvers", len(ALL_SOLVERS)):
         _solve(run, solver, batches[0], first)  # compiles what needs compiling
         trials = [_solve(run, solver, batch, first) for batch in batches]
         seconds.append([trial[0] for trial in trials])
@@ -50,7 +51,7 @@ def time_solvers(run: PaperRun, pairs: PairSource) -> Numbers:
         "converged": np.array(converged),
     }
     facts = {
-        "solvers": list(SOLVERS),
+        "solvers": list(ALL_SOLVERS),
         "n_pairs": n_pairs,
         "n_trials": n_trials,
         "n_operators": m,
@@ -82,7 +83,12 @@ def _solve(
         warnings.simplefilter("ignore", ConvergenceWarning)
         start = time.perf_counter()
         result = infer_coefficients(
-            operators, z0, z1, sparsity_weight=weight, solver=solver, initial=first.to(z0)
+            operators,
+            z0,
+            z1,
+            sparsity_weight=weight,
+            solver=ALL_SOLVERS[solver],
+            initial=first.to(z0),
         )
         took = time.perf_counter() - start
     return took, float(result.objective.mean()), float(result.converged.float().mean())

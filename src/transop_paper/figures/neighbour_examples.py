@@ -9,8 +9,7 @@ from torch import Tensor
 
 from transop.data import ImageDataset
 from transop.errors import UserError
-from transop.pairs.neighbours import MISSING
-from transop.pairs.source import PairSource
+from transop.pairs import MISSING, PairSource
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from transop_paper.figures.companions import (
     COMPANIONS,
     Companion,
     find_companion,
-    find_judge,
+    find_image_classifier,
     load_companion,
 )
 
@@ -80,9 +80,9 @@ class PaperRun(Run):
         return self._companions[name]
 
     @cached_property
-    def judge(self) -> Callable[[Tensor], Tensor]:
+    def image_classifier(self) -> Callable[[Tensor], Tensor]:
         """The classifier that names decoded images, the same for every method."""
-        return find_judge(self)
+        return find_image_classifier(self)
 
     def sized(self, quick: int, full: int) -> int:
         """Choose how many by the scale."""

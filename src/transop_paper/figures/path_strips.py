@@ -17,7 +17,7 @@ _TIMES = np.arange(0, 2.76, 0.25)
 
 
 def compute(run: PaperRun) -> Numbers:
-    """Join pairs of test images of one class by every method and ask the judge along the way."""
+    """Join test images of one class by every method and classify the images along the paths."""
     first, second, labels = _pairs(run, n=3)
     start, end = run.dataset.batch(first), run.dataset.batch(second)
     frames, probability = [], []
@@ -26,7 +26,7 @@ def compute(run: PaperRun) -> Numbers:
         z0, z1 = model.encode(start), model.encode(end)
         path = model.latent_path(z0, z1, torch.tensor(_TIMES).to(z0))
         images = model.decode(path.flatten(0, 1))
-        chances = run.judge(images).softmax(1).view(*path.shape[:2], -1)
+        chances = run.image_classifier(images).softmax(1).view(*path.shape[:2], -1)
         frames.append(as_array(images).reshape(*path.shape[:2], *images.shape[1:]))
         probability.append(
             np.stack([as_array(c[:, k]) for c, k in zip(chances, labels, strict=True)])

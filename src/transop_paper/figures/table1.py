@@ -25,7 +25,7 @@ from transop_paper.scarce import (
     summarise,
 )
 
-# One row of every kind; the others differ in settings, or train a judge for every seed.
+# One row of every kind; the others differ in settings, or train a classifier for every seed.
 _QUICK_ROWS = (
     "none",
     "randaugment",
@@ -118,8 +118,8 @@ FIGURE = PaperFigure(
     caption=(
         "Test accuracy of a LeNet-5 trained on ten labelled images per class, by how these are "
         "augmented: mean and standard deviation over seeds, every seed a dot, and the paper's "
-        "value where it has one. Colours tell whether the learned moves were judged by all "
-        "training labels or by the hundred alone. At quick scale training is so short that only "
+        "value where it has one. Colours tell whether the learned moves were guarded with all "
+        "training labels or with the hundred alone. At quick scale training is so short that only "
         "the machinery is shown."
     ),
     paper="Table 1",

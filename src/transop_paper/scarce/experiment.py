@@ -28,6 +28,7 @@ from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.few_label_identity import learn_identity
 from transop_paper.scarce.protocol import Protocol, draw_labelled, score, train_network
 from transop_paper.scarce.rows import Row, known_rows
+from transop_paper.scarce.unlabelled import Classify, UnlabelledRow
 
 logger = logging.getLogger(__name__)
 
@@ -57,17 +58,33 @@ class Experiment:
         name = row.name.replace("@", "--").replace(",", "-").replace("=", "_")
         return self.out / "results" / f"{name}.seed-{seed}.json"
 
-    def identity_folder(self, distortion: Row, seed: int) -> Path:
-        """Name the folder of what is learned from one seed's labels, after all that decides it."""
+    def shared_file(self, name: str) -> Path:
+        """Name a file that depends on data and run alone."""
+        facts = {"dataset": self.dataset.content_hash(), "run": self.fingerprint}
+        return self.out / "shared" / _digest(facts) / name
+
+    def identity_folder(self, distortion: Row, seed: int, source: str = "labels") -> Path:
+        """Name the folder of what is learned from one seed's labels, after all that decides it.
+
+        Args:
+            distortion: the row whose fixed augmentation is used.
+            seed: which labelled images.
+            source: how the labels are used.
+        """
         facts = {
             "protocol": dataclasses.asdict(self.protocol),
             "distortion": dataclasses.asdict(distortion),
             "dataset": self.dataset.content_hash(),
             "run": self.fingerprint,
             "settings": None if self.settings is None else self.settings.to_toml(),
+            "source": source,
         }
-        digest = hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=8)
-        return self.out / "identities" / f"seed-{seed}-{digest.hexdigest()}"
+        return self.out / "identities" / f"seed-{seed}-{_digest(facts)}"
+
+
+def _digest(facts: dict[str, Any]) -> str:
+    text = json.dumps(facts, sort_keys=True).encode()
+    return hashlib.blake2b(text, digest_size=8).hexdigest()
 
 
 def open_experiment(
@@ -130,6 +147,33 @@ def run_row(
                 "--out, or compute it again with --force"
             )
         return stored
+    train = _train_on_labelled if row.unlabelled is None else _train_on_unlabelled
+    start = time.monotonic()
+    classify, facts = train(experiment, row, seed, progress)
+    facts["seconds"]["all"] = round(time.monotonic() - start, 2)
+    n_scored = experiment.protocol.n_scored
+    result = {
+        "row": row.name,
+        "seed": seed,
+        **{
+            split: score(classify, experiment.dataset, split, n_images=n_scored)
+            for split in _SCORED
+        },
+        "labels_used": row.labels_used(),
+        **facts,
+        "identity": identity,
+    }
+    write_json(file, result)
+    logger.info("%s, seed %d: test accuracy %.2f %%", row.name, seed, result["test"])
+    return result
+
+
+_SCORED = ("validation", "test")
+
+
+def _train_on_labelled(
+    experiment: Experiment, row: Row, seed: int, progress: Progress
+) -> tuple[Classify, dict[str, Any]]:
     start, protocol, data = time.monotonic(), experiment.protocol, experiment.dataset
     images, labels, _ = draw_labelled(data, protocol.n_per_class, seed)
     training_images = make_training_images(experiment, row, seed, images, labels, progress)
@@ -143,26 +187,22 @@ def run_row(
         progress=progress,
         description=f"{row.name}, seed {seed}",
     )
-    seconds = {
-        "moves": round(prepared - start, 2),
-        "training": round(time.monotonic() - prepared, 2),
-    }
-    result = {
-        "row": row.name,
-        "seed": seed,
-        **{split: score(network, data, split, n_images=protocol.n_scored) for split in _SCORED},
-        "labels_used": row.labels_used(),
+    seconds = time.monotonic() - prepared
+    return network, {
         "kept_by_guard": round(training_images.kept, 4),
-        "seconds": seconds,
-        "steps_per_second": round(protocol.n_steps / max(seconds["training"], 1e-6), 1),
-        "identity": identity,
+        "seconds": {"moves": round(prepared - start, 2), "training": round(seconds, 2)},
+        "steps_per_second": round(protocol.n_steps / max(seconds, 1e-6), 1),
     }
-    write_json(file, result)
-    logger.info("%s, seed %d: test accuracy %.2f %%", row.name, seed, result["test"])
-    return result
 
 
-_SCORED = ("validation", "test")
+def _train_on_unlabelled(
+    experiment: Experiment, row: Row, seed: int, progress: Progress
+) -> tuple[Classify, dict[str, Any]]:
+    protocol, data = experiment.protocol, experiment.dataset
+    _, labels, rows = draw_labelled(data, protocol.n_per_class, seed)
+    trained = UnlabelledRow(experiment, row, seed, rows, labels, progress).train()
+    facts = {name: round(value, 4) for name, value in trained.facts.items()}
+    return trained.classify, {"kept_by_guard": 1.0, "seconds": {}, **facts}
 
 
 def make_training_images(
@@ -212,7 +252,7 @@ def _identity(experiment: Experiment, row: Row, seed: int) -> dict[str, Any]:
     }
 
 
-_FIXED_SETTINGS = ("name", "fixed", "n", "m", "alpha", "sigma")
+_FIXED_SETTINGS = ("name", "fixed", "n", "m", "alpha", "sigma", "unlabelled")
 
 
 def _make_augment(

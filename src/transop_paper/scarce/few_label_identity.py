@@ -15,20 +15,22 @@ import torch
 from filelock import FileLock
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from transop.artifacts import RunFolder, load_state, save_state
 from transop.config import Settings
 from transop.data import ImageDataset
 from transop.model import ManifoldAutoencoder
-from transop.networks import CoefficientEncoder, LeNet
+from transop.networks import CoefficientEncoder, LatentClassifier, LeNet
 from transop.progress import Progress, silent
 from transop.training import Session, train_coefficient_encoder
 from transop_paper.scarce.batches import TrainingImages
-from transop_paper.scarce.protocol import Protocol, new_network, train_network
+from transop_paper.scarce.protocol import Protocol, descend, new_network, train_network
 from transop_paper.scarce.rows import Row
 
 _MEMBERS = 3
 _MEMBER_STEPS_SHARE = 0.5  # of the protocol's steps
+_OPINION_STEPS = 1_500
 
 
 class Committee(nn.Module):
@@ -95,6 +97,65 @@ def learn_identity(
     return bare
 
 
+def learn_identity_from_opinion(
+    model: ManifoldAutoencoder,
+    settings: Settings,
+    dataset: ImageDataset,
+    latents: Float[Tensor, "n d"],
+    opinion: Float[Tensor, "n k"],
+    *,
+    seed: int,
+    folder: Path,
+    progress: Progress = silent,
+) -> ManifoldAutoencoder:
+    """Give a copy of a model whose classifier and encoder know an opinion on the training images.
+
+    The classifier reads latents and learns the opinion; the encoder learns to keep it. Where the
+    opinion comes from labels spread over a graph they know these labels only; where it comes from
+    communities of the graph they know none. The result is kept in ``folder``.
+
+    Args:
+        model: autoencoder and operators are taken from it, nothing else.
+        settings: the run's, for the coefficient encoder.
+        dataset: its training images, without their labels, are where the encoder learns.
+        latents: of the training images, in scaled units.
+        opinion: probability of each class for every training image.
+        seed: of all randomness.
+        folder: where classifier and encoder are kept.
+        progress: announces long work.
+    """
+    bare = copy.deepcopy(model)
+    bare.classifier_domain, bare.classifier_recipe = "latent", None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        classifier = LatentClassifier(
+            latent_dimension=model.latent_dimension, n_classes=opinion.shape[1]
+        )
+    bare.classifier = classifier.eval()
+    stored = folder / "identity.safetensors"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".lock"):
+        if stored.exists():
+            _restore(bare, stored)
+            return bare
+        _learn_opinion(classifier, latents, opinion, seed, progress)
+        unlabelled = dataclasses.replace(dataset, labels=None)
+        _train_encoder(bare, settings, unlabelled, seed=seed, folder=folder, progress=progress)
+        _keep(bare, stored)
+    return bare
+
+
+def _learn_opinion(
+    classifier: LatentClassifier, latents: Tensor, opinion: Tensor, seed: int, progress: Progress
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    optimiser = torch.optim.Adam(classifier.parameters(), fused=True)
+    for step in progress(range(_OPINION_STEPS), "learning the opinion", _OPINION_STEPS):
+        rows = torch.randint(len(latents), (500,), generator=generator)
+        loss = cross_entropy(classifier(latents[rows]), opinion[rows])
+        descend(optimiser, loss, 2e-3 * (1 - step / _OPINION_STEPS))
+
+
 def _train_members(
     dataset: ImageDataset,
     images: Tensor,
@@ -145,7 +206,7 @@ def _train_encoder(
     folder: Path,
     progress: Progress,
 ) -> None:
-    """Learn scales that keep the committee's opinion on unlabelled images."""
+    """Learn scales that keep the classifier's opinion on unlabelled images."""
     wanted = settings.updated(
         ["coefficient_encoder.target=classifier", f"runtime.seed={seed}", "runtime.device=cpu"]
     )
@@ -159,7 +220,7 @@ def _keep(model: ManifoldAutoencoder, path: Path) -> None:
     state = {
         "architecture": model.coefficient_encoder.architecture(),
         "encoder": dict(model.coefficient_encoder.state_dict()),
-        "committee": dict(model.classifier.state_dict()),
+        "classifier": dict(model.classifier.state_dict()),
         "prior_scale": model.prior_scale,
     }
     save_state(path, state, kind="identity")
@@ -168,7 +229,7 @@ def _keep(model: ManifoldAutoencoder, path: Path) -> None:
 def _restore(model: ManifoldAutoencoder, path: Path) -> None:
     state = load_state(path, kind="identity")
     assert model.classifier is not None
-    model.classifier.load_state_dict(state["committee"])
+    model.classifier.load_state_dict(state["classifier"])
     encoder = CoefficientEncoder(**state["architecture"])
     encoder.load_state_dict(state["encoder"])
     model.coefficient_encoder = encoder.eval()

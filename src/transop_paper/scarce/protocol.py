@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from transop.data import ImageDataset
@@ -19,6 +19,15 @@ from transop.networks import LeNet, prefer_channels_last
 from transop.progress import Progress, silent
 
 _STEPS_PER_CHUNK = 50  # training images are made for 50 steps at once, because that is fastest
+
+_COUNTS = (
+    "n_per_class",
+    "n_steps",
+    "batch_size",
+    "n_unlabelled_steps",
+    "unlabelled_batch_size",
+    "n_copies",
+)
 
 MakeImages = Callable[[int], tuple[Tensor, Tensor]]
 
@@ -37,6 +46,9 @@ class Protocol:
         real_share: share of a batch that learned moves leave alone.
         pool_size: moved images drawn before training, from which every batch takes its own at
             random; 0 draws new ones for every batch, which is the same but for repetitions.
+        n_unlabelled_steps: optimiser steps of rows that also use unlabelled images.
+        unlabelled_batch_size: unlabelled images per step, drawn with replacement.
+        n_copies: moved copies of every unlabelled image, drawn before training.
         n_scored: held-out images looked at; 0 for all.
     """
 
@@ -48,13 +60,15 @@ class Protocol:
     schedule: Literal["constant", "cosine"] = "cosine"
     real_share: float = 0.25
     pool_size: int = 50_000
+    n_unlabelled_steps: int = 3_000
+    unlabelled_batch_size: int = 250
+    n_copies: int = 3
     n_scored: int = 0
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no experiment."""
-        counts = {name: getattr(self, name) for name in ("n_per_class", "n_steps", "batch_size")}
-        for name, value in counts.items():
-            if value < 1:
+        for name in _COUNTS:
+            if (value := getattr(self, name)) < 1:
                 raise UserError(f"{name} = {value} must be at least 1")
         if self.schedule not in ("constant", "cosine"):
             raise UserError(f"schedule = {self.schedule!r} is unknown; use constant or cosine")
@@ -71,7 +85,9 @@ class Protocol:
 # The full protocol is the paper's; the quick one shows that every part works.
 SCALES: dict[str, Protocol] = {
     "full": Protocol(),
-    "quick": Protocol(n_steps=150, pool_size=1_000, n_scored=500),
+    "quick": Protocol(
+        n_steps=150, pool_size=1_000, n_unlabelled_steps=50, n_copies=1, n_scored=500
+    ),
 }
 
 
@@ -135,7 +151,9 @@ def descend(optimiser: torch.optim.Optimizer, loss: Tensor, learning_rate: float
 
 
 @torch.inference_mode()
-def score(network: nn.Module, dataset: ImageDataset, split: str, *, n_images: int = 0) -> float:
+def score(
+    network: Callable[[Tensor], Tensor], dataset: ImageDataset, split: str, *, n_images: int = 0
+) -> float:
     """Give the accuracy on a split, in percent; on its first ``n_images`` if not 0."""
     assert dataset.labels is not None
     rows = dataset.splits[split]

@@ -62,7 +62,7 @@ def summarise(rows: Sequence[Row], results: Sequence[dict[str, Any]]) -> list[Su
                 validation=statistics.mean(result["validation"] for result in own),
                 n_seeds=len(own),
                 kept_by_guard=statistics.mean(result["kept_by_guard"] for result in own),
-                minutes=sum(sum(result["seconds"].values()) for result in own) / 60,
+                minutes=sum(result["seconds"]["all"] for result in own) / 60,
                 paper=row.paper,
                 accuracies=accuracies,
             )

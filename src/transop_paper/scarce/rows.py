@@ -17,6 +17,42 @@ Labels = Literal["100", "all"]
 
 
 @dataclass(frozen=True)
+class Unlabelled:
+    """How a row uses the training images without their labels.
+
+    Attributes:
+        method: ``"graph"`` spreads the labels over the neighbour graph (Poisson learning),
+            ``"label-propagation"`` too (scikit-learn); ``"consistency"`` trains LeNet-5.
+        features: what makes two images neighbours in the graph.
+        opinion: what is known of all images before training: the ``"graph"``'s opinion, or that
+            of a first ``"network"`` trained on the labelled images.
+        moves: changed copies are moved along ``"operators"``, or as far in random directions
+            (``"noise"``) or along straight ``"lines"`` to neighbours.
+        elastic: changed copies are distorted elastically, after moves.
+        teacher, opinion_share, believe, balanced, loss, weight: as in
+            `transop.semi_supervised.Consistency`, ``believe`` being its threshold.
+    """
+
+    method: Literal["graph", "label-propagation", "consistency"] = "consistency"
+    features: Literal["latent", "pixel"] = "latent"
+    opinion: Literal["graph", "network"] | None = None
+    moves: Literal["operators", "noise", "lines"] | None = None
+    elastic: bool = True
+    teacher: Literal["network", "average"] | None = None
+    opinion_share: float = 0.3
+    believe: float = 0.95
+    balanced: bool = False
+    loss: Literal["cross-entropy", "squared"] = "cross-entropy"
+    weight: float = 1.0
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether latents or operators of a trained run are needed."""
+        graph = self.method != "consistency" or self.opinion == "graph"
+        return self.moves is not None or (graph and self.features == "latent")
+
+
+@dataclass(frozen=True)
 class Row:
     """One way to augment, in the order it is applied: learned moves, then a fixed augmentation.
 
@@ -32,6 +68,7 @@ class Row:
         fixed: the fixed augmentation that follows, if any.
         n, m: number and magnitude of RandAugment's operations.
         alpha, sigma: strength and smoothness of the elastic distortion, in pixels.
+        unlabelled: how unlabelled training images are used; None for not at all.
         paper: mean and deviation of the test accuracy in the paper, if it has this row.
     """
 
@@ -47,20 +84,25 @@ class Row:
     m: int = 6
     alpha: float = 34.0
     sigma: float = 4.0
+    unlabelled: Unlabelled | None = None
     paper: tuple[float, float] | None = None
 
     @property
     def needs_model(self) -> bool:
         """Whether a trained run is needed."""
+        if self.unlabelled is not None:
+            return self.unlabelled.needs_model
         return self.moves is not None
 
     @property
     def needs_own_identity(self) -> bool:
         """Whether classifier and encoder must be trained from the labels of each seed."""
-        return self.needs_model and self.labels == "100" and self.moves == "encoder"
+        return self.labels == "100" and self.moves == "encoder"
 
     def labels_used(self) -> str:
         """Say in words which labels went into the row."""
+        if self.unlabelled is not None:
+            return "the 100 labels, all training images without labels"
         if self.labels == "100" or self.moves in (None, "prior"):
             return "the 100 labels only"
         return "all training labels, for the encoder" + (" and the guard" if self.threshold else "")
@@ -84,6 +126,39 @@ _MOVES: dict[str, dict[str, Any]] = {
         "multiplier": 1.5,
         "threshold": 0.8,
     },
+}
+
+# Our entry, and the identical training with one ingredient exchanged or left out.
+_ENTRY = Unlabelled(
+    opinion="graph", teacher="average", moves="operators", believe=0.8, balanced=True
+)
+_ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "semi-transport": ("Entry: graph, moves, elastic", {}),
+    "semi-transport-only": ("Entry without elastic distortion", {"elastic": False}),
+    "semi-elastic": ("Entry without moves (elastic only)", {"moves": None}),
+    "semi-plain": ("Entry without moves and elastic", {"moves": None, "elastic": False}),
+    "semi-noise": ("Entry, latent noise of equal length for moves", {"moves": "noise"}),
+    "semi-lines": ("Entry, straight lines to neighbours for moves", {"moves": "lines"}),
+    "semi-graph-only": ("Entry, labels from the graph alone", {"teacher": None}),
+    "semi-no-graph": ("Entry without moves and graph", {"opinion": None, "moves": None}),
+}
+_RIVALS: dict[str, tuple[str, Unlabelled]] = {
+    "poisson": ("Poisson learning, graph of latents", Unlabelled("graph")),
+    "poisson-pixels": ("Poisson learning, graph of pixels", Unlabelled("graph", "pixel")),
+    "label-propagation": ("Label propagation, graph of latents", Unlabelled("label-propagation")),
+    "self-training": (
+        "Self-training, elastic",
+        Unlabelled(opinion="network", believe=0.9),
+    ),
+    "mean-teacher": (
+        "Mean teacher, elastic",
+        Unlabelled(teacher="average", loss="squared", weight=3.0),
+    ),
+    "fixmatch": ("FixMatch, elastic", Unlabelled(teacher="network")),
+    "fixmatch-balanced": (
+        "FixMatch, elastic, balanced classes",
+        Unlabelled(teacher="network", balanced=True),
+    ),
 }
 
 _BASE: tuple[Row, ...] = (
@@ -116,7 +191,25 @@ _BASE: tuple[Row, ...] = (
         )
         for name, settings in _MOVES.items()
     ),
+    *(Row(name, title, unlabelled=settings) for name, (title, settings) in _RIVALS.items()),
+    *(
+        Row(
+            name,
+            title,
+            multiplier=2.0,
+            threshold=0.8,
+            unlabelled=dataclasses.replace(_ENTRY, **changes),
+        )
+        for name, (title, changes) in _ABLATIONS.items()
+    ),
 )
+
+# Names that stand for several rows.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "augmentations": tuple(row.name for row in _BASE if row.unlabelled is None),
+    "rivals": tuple(_RIVALS),
+    "ablations": tuple(_ABLATIONS),
+}
 
 # Where a data set wants other strengths; chosen on its validation images.
 _ELASTIC: dict[str, dict[str, Any]] = {"fashion-mnist": {"alpha": 24.0}}
@@ -139,29 +232,35 @@ def known_rows(dataset: str) -> dict[str, Row]:
 
 
 def find_rows(names: Sequence[str], dataset: str) -> list[Row]:
-    """Look rows up by name, ``name@key=value,...`` included; no name means all rows."""
+    """Look rows up by name, ``name@key=value,...`` and groups included; no name means all rows."""
     known = known_rows(dataset)
-    return [_find(name, known) for name in names] if names else list(known.values())
+    single = [row for name in names for row in GROUPS.get(name, (name,))]
+    return [_find(name, known) for name in single] if names else list(known.values())
 
 
 def _find(name: str, known: dict[str, Row]) -> Row:
     base, _, changes = name.partition("@")
     if base not in known:
-        raise UserError(f"row '{base}' does not exist; choose from {', '.join(known)}")
+        choices = ", ".join([*known, *GROUPS])
+        raise UserError(f"row '{base}' does not exist; choose from {choices}")
     row = known[base]
     if not changes:
         return row
-    values = {}
+    values: dict[str, Any] = {}
+    inner: dict[str, Any] = {}
+    kinds = _CHANGEABLE | (_CHANGEABLE_UNLABELLED if row.unlabelled is not None else {})
     for change in changes.split(","):
         key, equals, text = change.partition("=")
-        if key not in _CHANGEABLE or not equals:
+        if key not in kinds or not equals:
             raise UserError(
-                f"row '{name}': '{change}' is not key=value with a key of {', '.join(_CHANGEABLE)}"
+                f"row '{name}': '{change}' is not key=value with a key of {', '.join(kinds)}"
             )
         try:
-            values[key] = _CHANGEABLE[key](text)
+            (inner if key in _CHANGEABLE_UNLABELLED else values)[key] = kinds[key](text)
         except ValueError:
             raise UserError(f"row '{name}': '{text}' is no value for {key}") from None
+    if inner and row.unlabelled is not None:
+        values["unlabelled"] = dataclasses.replace(row.unlabelled, **inner)
     title = f"{row.title} ({changes.replace(',', ', ')})"
     return dataclasses.replace(row, name=name, title=title, paper=None, **values)
 
@@ -178,4 +277,18 @@ _CHANGEABLE: dict[str, Any] = {
     "m": int,
     "alpha": float,
     "sigma": float,
+}
+
+
+def _yes_or_no(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError(text)
+    return text == "yes"
+
+
+_CHANGEABLE_UNLABELLED: dict[str, Any] = {
+    "opinion_share": float,
+    "believe": float,
+    "balanced": _yes_or_no,
+    "weight": float,
 }

@@ -174,7 +174,7 @@ def material(toy_images, tmp_path_factory):
     lines.append({"phase": "operators", "step": 5, "negative_differences": 0.2})
     folder.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     model, others = manifold_autoencoder(), companions()
-    also = {"data": None, "judge": model.classify, "_companions": others}
+    also = {"data": None, "image_classifier": model.classify, "_companions": others}
     return toy_run(folder, settings=load_settings("demo"), model=model, dataset=toy_images, **also)
 
 

@@ -53,8 +53,8 @@ def _inputs() -> tuple[gr.HTML, gr.Slider, gr.Slider, gr.Number]:
             )
             files = file_field("augment-files", words, button="Augment", zips=True)
         with gr.Column(min_width=280):
-            copies = gr.Slider(1, MOST_COPIES, value=6, step=1, label="Copies of each")
-            multiplier = gr.Slider(0.1, 4, value=1, step=0.1, label="Factor on the scales")
+            copies = gr.Slider(1, MOST_COPIES, value=6, step=1, label="Copies of each image")
+            multiplier = gr.Slider(0.1, 4, value=1, step=0.1, label="Multiply the scales by")
             seed = gr.Number(0, label="Seed", precision=0, minimum=0)
     return files, copies, multiplier, seed
 

@@ -40,7 +40,7 @@ element.querySelector('button').addEventListener('click', clear);
 
 
 class Chooser:
-    """The three ways to bring an image, side by side on small tabs."""
+    """Three small tabs to choose an image: pick, upload, draw."""
 
     def __init__(self, run: ExploredRun, uploads: Uploads, key: str, *, number: int = 1) -> None:
         self.run = run

@@ -27,15 +27,15 @@ const send = async () => {
   if (!files.length) { say('Choose a file first.'); return; }
   try {
     for (const file of files) { say(`Sending ${file.name} ...`); sent.push(await one(file)); }
-    say(go ? '' : files[0].name);
+    say('');
     trigger('submit', {files: sent});
   } catch (error) { say(`Not possible: ${error.message}`); }
-  field.value = '';
+  if (!go) field.value = '';
 };
 field.addEventListener('change', () => {
   if (!go) { send(); return; }
-  const names = [...field.files].map(file => file.name);
-  say(names.length > 5 ? `${names.length} files chosen` : names.join(', '));
+  say([...field.files].slice(0, 5).map(file => file.name).join(', ')
+    + (field.files.length > 5 ? ' and more' : ''));
 });
 if (go) go.addEventListener('click', send);
 """

@@ -47,15 +47,15 @@ def lay_out(run: ExploredRun, _: Uploads) -> None:
         return
     found = measure_invariance(run.model, run.images, n_images=_LOOKED_AT)
     words = (
-        "How far each operator may carry images of a class before the classifier changes its "
-        "mind: light goes far (the class ignores the operator), dark does not. Choose a cell."
+        "How far each operator can move images of a class before the classifier names another "
+        "class. Light: far, the class is invariant. Dark: not far. Choose a cell to see images."
     )
     gr.HTML(notice(words))
     kinds = [
-        ("by the way gone, in % of the latent length", _BY_MOVE),
-        ("by scale of the coefficient, as in the paper", _BY_SCALE),
+        ("distance moved, in % of the latent length", _BY_MOVE),
+        ("scale of the coefficient, as in the paper", _BY_SCALE),
     ]
-    kind = gr.Radio(kinds, value=_BY_MOVE, label="Measured", elem_id="heat-kind")
+    kind = gr.Radio(kinds, value=_BY_MOVE, label="Show", elem_id="heat-kind")
     heat = gr.HTML(heat_map(found), js_on_load=_CHOOSE, elem_id="heat")
     shown = gr.HTML(elem_id="tolerance")
 

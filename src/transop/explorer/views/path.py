@@ -1,4 +1,4 @@
-"""Layout of the view Path: two images, the way between them and beyond."""
+"""Layout of the view Path: the path between two images and beyond."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from transop.explorer.views.events import PATIENT, QUICK, sentences
 
 _EVERY = 4  # of the frames, how many apart those of the strip are
 _EVERY_MOVING = 2  # and those of the moving image
-# The style sheet hides the result until there is one. Gradio's own way to show and hide a row
+# The style sheet hides the result until there is one. Gradio's own means to show and hide a row
 # would keep a new row in the session for every answer.
 _SHOW = "<style>#walked{display:flex!important}</style>"
 
@@ -44,7 +44,7 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
                 with gr.Column(min_width=160):
                     chooser = Chooser(run, uploads, key, number=number)
                 ends.append((chooser, title, gr.State(image.numpy()), shown))
-    go = gr.Button("Walk from start to end", variant="primary", elem_id="walk")
+    go = gr.Button("Show the path from start to end", variant="primary", elem_id="walk")
     track = gr.State(None)
     with gr.Row(elem_id="walked"):
         with gr.Column(min_width=280):
@@ -81,9 +81,9 @@ def _chosen(title: str) -> Any:
 
 
 def _frame(run: ExploredRun, track: Track | None, t: float) -> str:
-    """Show both ways at one time, large."""
+    """Show the path and the straight line at one time, large."""
     if track is None:
-        return notice("Walk from start to end first.")
+        return notice("Show the path first.")
     time, path, line = frames_at(run, track, t)
     pair = captioned(path, f"operators, t = {time:.2f}")
     pair += captioned(line, f"straight line, t = {time:.2f}")
@@ -96,8 +96,8 @@ def _facts(found: Walk) -> str:
     used.sort(key=lambda pair: -abs(pair[1]))
     parts = [
         notice(
-            f"At t = 1 the path ends {found.residual:.0%} of the end's latent length away from "
-            "the end" + ("." if found.converged else "; inference did not converge.")
+            f"At t = 1 the path is {found.residual:.0%} of the latent length away from the end "
+            "image" + ("." if found.converged else "; inference did not converge.")
         )
     ]
     if used:
@@ -107,9 +107,7 @@ def _facts(found: Walk) -> str:
     else:
         words = "Every coefficient is zero: these images are no pair for the learned operators."
         parts.append(notice(words, tone="beyond"))
-    from transop.plotting import (
-        animate,
-    )  # brings Matplotlib along, which the start need not wait for
+    from transop.plotting import animate  # loads Matplotlib, which is slow
 
     gif = animate(found.path.frames[::_EVERY_MOVING])
     moving = address(gif, "image/gif")
@@ -123,7 +121,7 @@ def _facts(found: Walk) -> str:
 
 
 def _sheet(found: Walk) -> bytes:
-    """Draw the strip of both ways as a picture file."""
+    """Draw the path and the straight line as a picture file."""
     rows = np.stack([found.path.frames[::_EVERY], found.line.frames[::_EVERY]])
     labels = [f"{t:.3g}" for t in found.times[::_EVERY]]
     return sheet(rows, ["operators", "straight line"], labels)
@@ -134,8 +132,18 @@ def _strips(run: ExploredRun, found: Walk) -> str:
     times = [f"{t:.3g}" for t in found.times[::_EVERY]]
     marked = times.index("1")
     parts = [
-        strip(found.path.frames[::_EVERY], times, "Along the operators, by t", marked=marked),
-        strip(found.line.frames[::_EVERY], times, "Along the straight line, by t", marked=marked),
+        strip(
+            found.path.frames[::_EVERY],
+            times,
+            "Along the operators (t below each image)",
+            marked=marked,
+        ),
+        strip(
+            found.line.frames[::_EVERY],
+            times,
+            "Along the straight line (t below each image)",
+            marked=marked,
+        ),
     ]
     if found.path.probabilities is None or found.line.probabilities is None:
         words = "No probability curve: this run has no classifier (train its phase 'classifier')."

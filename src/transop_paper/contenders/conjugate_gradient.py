@@ -8,11 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.inference.lasso import soft_threshold
-from transop.inference.problem import Problem, assess, solve_in_chunks
-from transop.inference.result import InferenceResult
-from transop.operators.derivatives import differentiate_data_term
-from transop.operators.series import bound_norm, build_generator
+from transop.inference import InferenceResult, Problem, assess, soft_threshold, solve_in_chunks
+from transop.operators import bound_norm, build_generator, differentiate_data_term
 
 _SUFFICIENT = 1e-4
 _MAX_HALVINGS = 40
@@ -42,7 +39,7 @@ def solve_conjugate_gradient(
     """
     m, d, _ = problem.operators.shape
     return solve_in_chunks(
-        lambda part, start: _walk(part, start, max_iterations, tolerance),
+        lambda part, start: _iterate(part, start, max_iterations, tolerance),
         problem,
         initial,
         entries_per_pair=24 * d * d + 8 * m,
@@ -50,7 +47,7 @@ def solve_conjugate_gradient(
 
 
 @torch.no_grad()
-def _walk(
+def _iterate(
     problem: Problem, initial: Tensor, max_iterations: int, tolerance: float
 ) -> InferenceResult:
     coefficients = initial.clone()
@@ -133,7 +130,7 @@ def _search(
 def _step_to(
     problem: Problem, c: Tensor, reach: Tensor, direction: Tensor, side: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Walk along a direction, leaving at zero what would change its sign."""
+    """Go along a direction, leaving at zero what would change its sign."""
     trial = c + reach.unsqueeze(-1) * direction
     trial = torch.where(trial * side > 0, trial, torch.zeros_like(trial))
     return trial, problem.objective(trial)

@@ -11,10 +11,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.errors import UserError
-from transop.inference.lasso import soft_threshold
-from transop.inference.problem import Problem, assess, solve_in_chunks
-from transop.inference.result import InferenceResult
-from transop.operators.transport import transport
+from transop.inference import (
+    InferenceResult,
+    Problem,
+    assess,
+    require_number,
+    soft_threshold,
+    solve_in_chunks,
+)
+from transop.operators import transport
 
 # One step: (problem, coefficients, velocity, step size) -> (new coefficients, new velocity)
 Step = Callable[[Problem, Tensor, Tensor, float], tuple[Tensor, Tensor]]
@@ -92,6 +97,8 @@ def solve_by_steps(
         step_size: alpha_0.
         decay: of the step size, per step.
     """
+    require_number("step_size", step_size)
+    require_number("decay", decay)
     if not step_size > 0 or not 0 < decay <= 1:
         raise UserError(
             f"step_size={step_size} must be positive and decay={decay} within (0, 1]; "
@@ -100,7 +107,7 @@ def solve_by_steps(
     schedule = [step_size * decay**k for k in range(max_iterations)]
     d = problem.z0.shape[-1]
     return solve_in_chunks(
-        lambda part, start: _walk(part, start, step, schedule, tolerance),
+        lambda part, start: _iterate(part, start, step, schedule, tolerance),
         problem,
         initial,
         # The dense exponential's backward pass exponentiates matrices of twice the size.
@@ -109,7 +116,7 @@ def solve_by_steps(
 
 
 @torch.no_grad()
-def _walk(
+def _iterate(
     problem: Problem, initial: Tensor, step: Step, schedule: list[float], tolerance: float
 ) -> InferenceResult:
     coefficients = initial.clone()

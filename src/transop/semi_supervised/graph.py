@@ -1,0 +1,100 @@
+"""Spread a few labels over the neighbour graph of all images."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sparse
+import torch
+from jaxtyping import Float, Int
+from scipy.sparse.linalg import cg
+from torch import Tensor
+
+from transop.errors import UserError
+from transop.pairs import nearest_neighbours
+from transop.progress import Progress, silent
+
+N_NEIGHBOURS = 10
+_SHARPNESS = 10.0  # of the opinion: chosen so that its confidence is close to its accuracy
+_BALANCING_STEPS = 100
+
+
+def weigh_neighbours(
+    features: Float[Tensor, "n f"],
+    n_neighbours: int = N_NEIGHBOURS,
+    *,
+    progress: Progress = silent,
+) -> sparse.csr_matrix:
+    """Join every row with its nearest rows; near ones weigh more.
+
+    The weight of an edge is exp(-4 d^2 / r^2), where d is the distance and r the distance of the
+    farthest neighbour. The graph is made symmetric by the larger of both weights.
+
+    Args:
+        features: one row per image, such as its latents.
+        n_neighbours: edges that start at a row.
+        progress: announces the search.
+    """
+    n, k = len(features), min(n_neighbours, len(features) - 1)
+    if k < 1:
+        raise UserError(f"features have {n} rows; a neighbour graph needs at least 2")
+    table = nearest_neighbours(features, k, progress=progress)
+    squared = torch.stack([(features - features[table[:, j]]).square().sum(1) for j in range(k)], 1)
+    radius = squared.amax(1, keepdim=True).clamp_min(1e-12)
+    weights = (-4 * squared / radius).exp().double().numpy().ravel()
+    rows = np.repeat(np.arange(n), k)
+    graph = sparse.csr_matrix((weights, (rows, table.numpy().ravel())), shape=(n, n))
+    return graph.maximum(graph.T)
+
+
+def spread_labels(
+    graph: sparse.csr_matrix,
+    rows: Int[np.ndarray, " m"],
+    labels: Int[np.ndarray, " m"],
+    n_classes: int,
+) -> Float[np.ndarray, "n k"]:
+    """Give every row of a graph a probability of each class, from the labels of a few rows.
+
+    This is Poisson learning (Calder et al., 2020), which works with very few labels. It solves
+
+        (D - W) u = sum over labelled j of e_j (y_j - mean of y)
+
+    where D holds the degrees and y_j is one for the label's class, else zero. The scores u become
+    probabilities whose mean over all rows is the share of each class among the labels, because
+    otherwise well connected classes take over others.
+
+    Args:
+        graph: symmetric weights W, as `weigh_neighbours` gives them.
+        rows: which rows have a label.
+        labels: their class numbers.
+        n_classes: number of classes.
+    """
+    if len(np.unique(labels)) < n_classes:
+        raise UserError(
+            f"labels name {len(np.unique(labels))} of {n_classes} classes; give at least one "
+            "labelled image of each class"
+        )
+    n = graph.shape[0]
+    sources = np.zeros((n, n_classes))
+    sources[rows, labels] = 1
+    shares = sources[rows].mean(0)
+    sources[rows] -= shares
+    degrees = np.maximum(np.asarray(graph.sum(1)).ravel(), 1e-12)
+    root = degrees**-0.5
+    laplacian = sparse.identity(n) - sparse.diags(root) @ graph @ sparse.diags(root)
+    columns = [cg(laplacian, root * source, rtol=1e-4, maxiter=1000)[0] for source in sources.T]
+    scores = np.stack(columns, 1) * root[:, None]
+    scores -= (degrees[:, None] * scores).sum(0) / degrees.sum()
+    return _balance(scores, shares)
+
+
+def _balance(
+    scores: Float[np.ndarray, "n k"], shares: Float[np.ndarray, " k"]
+) -> Float[np.ndarray, "n k"]:
+    """Turn scores into probabilities whose mean over rows is the share of each class."""
+    logits = _SHARPNESS * scores / max(float(scores.std()), 1e-12)
+    probabilities = np.exp(logits - logits.max(1, keepdims=True))
+    for _ in range(_BALANCING_STEPS):
+        probabilities *= shares / np.maximum(probabilities.mean(0), 1e-12)
+        probabilities /= probabilities.sum(1, keepdims=True)
+    result: Float[np.ndarray, "n k"] = probabilities
+    return result

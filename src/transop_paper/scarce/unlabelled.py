@@ -1,0 +1,269 @@
+"""Rows that also learn from unlabelled training images: the rivals, our entry, the ablations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sparse
+import torch
+from filelock import FileLock
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from transop.errors import UserError
+from transop.pairs import nearest_neighbours
+from transop.progress import Progress, silent
+from transop.semi_supervised import (
+    Consistency,
+    spread_labels,
+    train_consistently,
+    weigh_neighbours,
+)
+from transop_paper.scarce.batches import TrainingImages
+from transop_paper.scarce.few_label_identity import learn_identity_from_opinion
+from transop_paper.scarce.fixed import distort_elastically
+from transop_paper.scarce.moved import Mover, fill_pool
+from transop_paper.scarce.protocol import new_network, train_network
+from transop_paper.scarce.rows import Row, Unlabelled, known_rows
+
+if TYPE_CHECKING:
+    from transop.model import ManifoldAutoencoder
+    from transop_paper.scarce.experiment import Experiment
+
+Classify = Callable[[Tensor], Tensor]  # images to scores
+_NEAREST = 10
+_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A classifier of one row and seed, and what is worth knowing about its training."""
+
+    classify: Classify
+    facts: dict[str, float]
+
+
+class UnlabelledRow:
+    """Trains one row with one seed on labelled and unlabelled images.
+
+    Args:
+        experiment: what all rows share.
+        row: must have ``row.unlabelled``.
+        seed: of the labelled images, the first weights and all that is drawn.
+        labelled: which images of the data set are labelled.
+        labels: their labels.
+        progress: announces long work.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        row: Row,
+        seed: int,
+        labelled: Int[np.ndarray, " m"],
+        labels: Int[Tensor, " m"],
+        progress: Progress = silent,
+    ) -> None:
+        assert row.unlabelled is not None
+        self._experiment, self._row, self._seed, self._progress = experiment, row, seed, progress
+        self._wanted: Unlabelled = row.unlabelled
+        self._data, self._protocol = experiment.dataset, experiment.protocol
+        self._train_rows = self._data.splits["train"]
+        places = {int(row): place for place, row in enumerate(self._train_rows)}
+        self._labelled = np.array([places[int(row)] for row in labelled])
+        self._labels = labels
+        self._generator = torch.Generator().manual_seed(1_000_003 * (seed + 1))
+        if row.needs_model and experiment.model is None:
+            raise UserError(f"row '{row.name}' needs a trained run; give one with --run")
+
+    def train(self) -> Trained:
+        """Train the row and give its classifier."""
+        if self._wanted.method == "graph":
+            return Trained(self._graph_classifier(self.graph_opinion()), {})
+        if self._wanted.method == "label-propagation":
+            return Trained(self._label_propagation(), {})
+        opinion, facts = self._opinion(), {}
+        pool = None
+        if self._wanted.moves is not None:
+            assert opinion is not None
+            pool, facts["relative_move"] = self._moved_images(opinion)
+        return self._train_consistently(opinion, pool, facts)
+
+    def graph_opinion(self) -> Float[np.ndarray, "n k"]:
+        """Spread the labels over the neighbour graph of the training images."""
+        return spread_labels(
+            self._graph(), self._labelled, self._labels.numpy(), self._data.n_classes
+        )
+
+    def _features(self, rows: Int[np.ndarray, " n"]) -> Float[Tensor, "n f"]:
+        """Describe images by their latents or by their pixels."""
+        parts = []
+        for start in range(0, len(rows), _AT_ONCE):
+            images = self._data.batch(rows[start : start + _AT_ONCE])
+            parts.append(self._describe(images))
+        return torch.cat(parts)
+
+    def _describe(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b f"]:
+        if self._wanted.features == "pixel":
+            return images.flatten(1)
+        return self._model.encode(images)
+
+    @property
+    def _model(self) -> ManifoldAutoencoder:
+        assert self._experiment.model is not None
+        return self._experiment.model
+
+    def _graph(self) -> sparse.csr_matrix:
+        """Give the neighbour graph, which all seeds share; it is kept as a file."""
+        file = self._experiment.shared_file(f"graph-{self._wanted.features}.npz")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{file}.lock"):
+            if not file.exists():
+                graph = weigh_neighbours(self._features(self._train_rows), progress=self._progress)
+                aside = file.with_name(f"aside-{file.name}")
+                sparse.save_npz(aside, graph)
+                aside.replace(file)
+            return sparse.load_npz(file)
+
+    def _graph_classifier(self, opinion: Float[np.ndarray, "n k"]) -> Classify:
+        """Classify a new image by the mean opinion on its nearest training images."""
+        known, scores = self._features(self._train_rows), torch.from_numpy(opinion)
+
+        def classify(images: Tensor) -> Tensor:
+            nearest = torch.cdist(self._describe(images), known)
+            nearest = nearest.topk(min(_NEAREST, len(known)), largest=False).indices
+            return scores[nearest].mean(1)
+
+        return classify
+
+    def _label_propagation(self) -> Classify:
+        """Spread labels as scikit-learn does (Zhou et al., 2004)."""
+        from sklearn.semi_supervised import LabelSpreading
+
+        known = self._features(self._train_rows)
+        labels = np.full(len(known), -1)
+        labels[self._labelled] = self._labels.numpy()
+        spreading = LabelSpreading(
+            kernel="knn", n_neighbors=min(_NEAREST, len(known) - 1), alpha=0.99, max_iter=200
+        )
+        spreading.fit(known.numpy(), labels)
+        return self._graph_classifier(spreading.label_distributions_)
+
+    def _opinion(self) -> Float[Tensor, "n k"] | None:
+        """Give the opinion on all training images that is known before training."""
+        if self._wanted.opinion is None:
+            return None
+        if self._wanted.opinion == "graph":
+            return torch.from_numpy(self.graph_opinion()).float()
+        distortion = self._distortion()
+        images = TrainingImages(
+            distortion,
+            self._data.batch(self._train_rows[self._labelled]),
+            self._labels,
+            augment=None,
+            real_share=1.0,
+            pool_size=0,
+            generator=self._generator,
+        )
+        first = train_network(
+            images,
+            self._protocol,
+            image_shape=self._data.image_shape,
+            n_classes=self._data.n_classes,
+            seed=self._seed,
+            progress=self._progress,
+            description="first network",
+        )
+        with torch.inference_mode():
+            parts = torch.split(torch.from_numpy(self._train_rows), _AT_ONCE)
+            return torch.cat([first(self._data.batch(part)).softmax(1) for part in parts]).clone()
+
+    def _distortion(self) -> Row:
+        return known_rows(self._data.meta.name)["elastic"]
+
+    def _moved_images(self, opinion: Float[Tensor, "n k"]) -> tuple[Tensor, float]:
+        """Draw moved copies of all training images, as far as the opinion allows."""
+        latents = self._model.encode(self._data.batch(self._train_rows))
+        assert self._experiment.settings is not None
+        model = learn_identity_from_opinion(
+            self._model,
+            self._experiment.settings,
+            self._data,
+            latents,
+            opinion,
+            seed=self._seed,
+            folder=self._experiment.identity_folder(self._distortion(), self._seed, "graph"),
+            progress=self._progress,
+        )
+        k = min(_NEAREST, len(latents) - 1)
+        lines = self._wanted.moves == "lines"
+        nearest = nearest_neighbours(latents, k) if lines else torch.empty(0, k).long()
+        assert self._wanted.moves is not None
+        mover = Mover(
+            model,
+            latents,
+            nearest,
+            kind=self._wanted.moves,
+            multiplier=self._row.multiplier,
+            n_steps=self._row.n_steps,
+            threshold=self._row.threshold,
+            generator=self._generator,
+        )
+        return fill_pool(mover, model, latents, self._protocol.n_copies, self._progress)
+
+    def _train_consistently(
+        self, opinion: Tensor | None, pool: Tensor | None, facts: dict[str, float]
+    ) -> Trained:
+        data, wanted, protocol = self._data, self._wanted, self._protocol
+        labelled, labels = torch.from_numpy(self._labelled), self._labels
+
+        def draw_labelled(n: int) -> tuple[Tensor, Tensor]:
+            chosen = torch.randint(len(labelled), (n,), generator=self._generator)
+            return self._changed(labelled[chosen], pool), labels[chosen]
+
+        def draw_unlabelled(n: int) -> tuple[Tensor, Tensor, Tensor]:
+            rows = torch.randint(len(self._train_rows), (n,), generator=self._generator)
+            return rows, data.batch(self._train_rows[rows.numpy()]), self._changed(rows, pool)
+
+        settings = Consistency(
+            teacher=wanted.teacher,
+            opinion_share=wanted.opinion_share,
+            threshold=wanted.believe,
+            balanced=wanted.balanced,
+            loss=wanted.loss,
+            weight=wanted.weight,
+            n_steps=protocol.n_unlabelled_steps,
+            n_labelled=protocol.batch_size,
+            n_unlabelled=protocol.unlabelled_batch_size,
+            learning_rate=protocol.learning_rate,
+            weight_decay=protocol.weight_decay,
+        )
+        network, more = train_consistently(
+            new_network(data.image_shape, data.n_classes, self._seed),
+            draw_labelled,
+            draw_unlabelled,
+            settings,
+            class_shares=torch.bincount(labels, minlength=data.n_classes) / len(labels),
+            opinion=opinion,
+            progress=self._progress,
+            description=f"{self._row.name}, seed {self._seed}",
+        )
+        return Trained(network, {**facts, **more})
+
+    def _changed(self, rows: Int[Tensor, " b"], pool: Tensor | None) -> Float[Tensor, "b c h w"]:
+        """Give changed copies of training images: a move for most of them, then a distortion."""
+        images = self._data.batch(self._train_rows[rows.numpy()])
+        if pool is not None:
+            real = torch.rand(len(rows), generator=self._generator) < self._protocol.real_share
+            copies = torch.randint(pool.shape[1], rows.shape, generator=self._generator)
+            moved = pool[rows, copies].float().div_(255)
+            images = torch.where(real[:, None, None, None], images, moved)
+        if not self._wanted.elastic:
+            return images
+        distortion = self._distortion()
+        return distort_elastically(
+            images, alpha=distortion.alpha, sigma=distortion.sigma, generator=self._generator
+        )
