@@ -153,7 +153,7 @@ class _Planner:
             },
             "pairs": {"strategy": strategy, "n_neighbours": min(5, max(1, self.n - 1))},
             "operators": {
-                "objective": "data",
+                "objective": self._objective(pace.operators, time_left),
                 "n_operators": self.n_operators,
                 "batch_size": operator_batch,
                 "learning_rate": 5e-3,
@@ -168,6 +168,14 @@ class _Planner:
         self.reasons.append(_identity_reason(source, self.n))
         seconds = estimate(settings, pace, self.n) | {"closing": SHARES["closing"] * time_left}
         return FitPlan(settings, self.minutes, seconds, pace, tuple(self.reasons))
+
+    def _objective(self, step: float, seconds: float) -> str:
+        """Let the pairs choose the objective unless that would eat up the time of the phase."""
+        if _BESIDE["operators"] * step <= 0.6 * SHARES["operators"] * seconds:
+            self.reasons.append("sparsity, decay and real parts: chosen from the pairs")
+            return "data"
+        self.reasons.append("sparsity and decay: the defaults, as trying others needs more time")
+        return "settings"
 
     def in_a_hurry(self) -> bool:
         """Say whether even the narrowest network would see too few of these images."""
@@ -291,7 +299,7 @@ def with_epochs(settings: Settings, pace: Pace, seconds: float, n_images: int) -
         section = getattr(settings, phase)
         per_epoch = max(1, n_images // section.batch_size)
         n_steps = share * seconds / getattr(pace, phase)
-        n_steps = max(20.0, min(n_steps - _BESIDE[phase], _MOST_STEPS[phase]))
+        n_steps = max(20.0, min(n_steps - _beside(settings, phase), _MOST_STEPS[phase]))
         most = _MOST_EPOCHS[phase] * (_MORE_EPOCHS if n_images <= _FEW_IMAGES else 1)
         epochs = min(n_steps / per_epoch, most)
         changes[phase] = section.model_copy(update={"epochs": round(max(epochs, 0.01), 2)})
@@ -307,8 +315,13 @@ def estimate(settings: Settings, pace: Pace, n_images: int) -> dict[str, float]:
     for phase in ("autoencoder", "operators", "coefficient_encoder"):
         section = getattr(settings, phase)
         n_steps = section.epochs * max(1, n_images // section.batch_size)
-        seconds[phase] = (n_steps + _BESIDE[phase]) * getattr(pace, phase)
+        seconds[phase] = (n_steps + _beside(settings, phase)) * getattr(pace, phase)
     return seconds
+
+
+def _beside(settings: Settings, phase: str) -> int:
+    given = phase == "operators" and settings.operators.objective == "settings"
+    return 0 if given else _BESIDE[phase]
 
 
 def _identity_reason(source: str | None, n_images: int) -> str:
