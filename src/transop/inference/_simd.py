@@ -268,7 +268,7 @@ def _teach(symbol: Callable[..., Any], instruction: str) -> None:
     def typed(a: Any, b: Any) -> Any:
         return combine if isinstance(a, Row) and a == b else None
 
-    overload(symbol)(typed)  # type: ignore[no-untyped-call]
+    overload(symbol)(typed)
 
 
 _teach(operator.add, "fadd")
