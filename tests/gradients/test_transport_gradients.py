@@ -15,6 +15,7 @@ from transop.operators import (
     transport_jacobian,
     transport_path,
 )
+from transop_paper.contenders.conjugate_gradient import eigenbasis_slope
 
 
 def flow(batch=3, *, norm=1.0, seed=0, dimension=4, n_operators=2):
