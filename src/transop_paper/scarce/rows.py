@@ -70,7 +70,8 @@ class Row:
         threshold: probability a guard insists on; None for no guard.
         fixed: the fixed augmentation that follows, if any.
         n, m: number and magnitude of RandAugment's operations.
-        alpha, sigma: strength and smoothness of the elastic distortion, in pixels.
+        alpha, sigma: strength and smoothness of the elastic distortion, in pixels; also of
+            copies of unlabelled images.
         unlabelled: how unlabelled training images are used; None for not at all.
         paper: mean and deviation of the test accuracy in the paper, if it has this row.
     """
@@ -227,7 +228,8 @@ def known_rows(dataset: str) -> dict[str, Row]:
     rows = {}
     for row in _BASE:
         changes: dict[str, Any] = {}
-        if row.fixed == "elastic" and row.name != "elastic-paper":
+        elastic = row.fixed == "elastic" or row.unlabelled is not None
+        if elastic and row.name != "elastic-paper":
             changes |= _ELASTIC.get(dataset, {})
         if row.threshold is not None and row.labels == "all":
             changes |= _GUARD.get(dataset, {})
