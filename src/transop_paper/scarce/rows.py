@@ -28,6 +28,7 @@ class Unlabelled:
             of a first ``"network"`` trained on the labelled images.
         moves: changed copies are moved along ``"operators"``, or as far in random directions
             (``"noise"``) or along straight ``"lines"`` to neighbours.
+        residual: share of the detail lost by the autoencoder that is added back to moved copies.
         adversarial: share of unlabelled images that are moved, instead, in the direction of the
             operators that changes the network's opinion most.
         elastic: changed copies are distorted elastically, after moves.
@@ -39,6 +40,7 @@ class Unlabelled:
     features: Literal["latent", "pixel"] = "latent"
     opinion: Literal["graph", "network"] | None = None
     moves: Literal["operators", "noise", "lines"] | None = None
+    residual: float = 0.0
     adversarial: float = 0.0
     elastic: bool = True
     teacher: Literal["network", "average"] | None = None
@@ -295,6 +297,7 @@ def _yes_or_no(text: str) -> bool:
 
 
 _CHANGEABLE_UNLABELLED: dict[str, Any] = {
+    "residual": float,
     "adversarial": float,
     "opinion_share": float,
     "believe": float,

@@ -212,7 +212,15 @@ class UnlabelledRow:
             threshold=self._row.threshold,
             generator=self._generator,
         )
-        pool, length = fill_pool(mover, model, latents, self._protocol.n_copies, self._progress)
+        pool, length = fill_pool(
+            mover,
+            model,
+            latents,
+            self._images,
+            n_copies=self._protocol.n_copies,
+            residual=self._wanted.residual,
+            progress=self._progress,
+        )
         least_liked = LeastLiked(
             model,
             latents,
@@ -242,7 +250,7 @@ class UnlabelledRow:
             n_against = round(self._wanted.adversarial * n)
             if least_liked is not None and n_against:
                 changed[:n_against] = least_liked.move(rows[:n_against], network)
-            return rows, data.batch(self._train_rows[rows.numpy()]), self._distorted(changed)
+            return rows, self._images(rows), self._distorted(changed)
 
         trained, more = train_consistently(
             network,
@@ -272,11 +280,14 @@ class UnlabelledRow:
             weight_decay=protocol.weight_decay,
         )
 
+    def _images(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "b c h w"]:
+        return self._data.batch(self._train_rows[rows.numpy()])
+
     def _moved(
         self, rows: Int[Tensor, " b"], pool: UInt8[Tensor, "n copies c h w"] | None
     ) -> Float[Tensor, "b c h w"]:
         """Give training images, most of them moved."""
-        images = self._data.batch(self._train_rows[rows.numpy()])
+        images = self._images(rows)
         if pool is None:
             return images
         real = torch.rand(len(rows), generator=self._generator) < self._protocol.real_share
