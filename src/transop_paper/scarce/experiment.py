@@ -63,21 +63,21 @@ class Experiment:
         facts = {"dataset": self.dataset.content_hash(), "run": self.fingerprint}
         return self.out / "shared" / _digest(facts) / name
 
-    def identity_folder(self, distortion: Row, seed: int, source: str = "labels") -> Path:
+    def identity_folder(self, seed: int, source: str, **more: Any) -> Path:
         """Name the folder of what is learned from one seed's labels, after all that decides it.
 
         Args:
-            distortion: the row whose fixed augmentation is used.
             seed: which labelled images.
-            source: how the labels are used.
+            source: how their labels are used.
+            **more: further facts that decide the result.
         """
         facts = {
-            "protocol": dataclasses.asdict(self.protocol),
-            "distortion": dataclasses.asdict(distortion),
+            "n_per_class": self.protocol.n_per_class,
             "dataset": self.dataset.content_hash(),
             "run": self.fingerprint,
             "settings": None if self.settings is None else self.settings.to_toml(),
             "source": source,
+            **more,
         }
         return self.out / "identities" / f"seed-{seed}-{_digest(facts)}"
 
@@ -280,7 +280,12 @@ def _make_augment(
             distortion,
             protocol=experiment.protocol,
             seed=seed,
-            folder=experiment.identity_folder(distortion, seed),
+            folder=experiment.identity_folder(
+                seed,
+                "labels",
+                protocol=dataclasses.asdict(experiment.protocol),
+                distortion=dataclasses.asdict(distortion),
+            ),
             progress=progress,
         )
     return TransportAugment(

@@ -178,10 +178,22 @@ def fill_pool(
     mover: Mover,
     model: ManifoldAutoencoder,
     latents: Float[Tensor, "n d"],
+    images: Callable[[Tensor], Tensor],
+    *,
     n_copies: int,
+    residual: float = 0.0,
     progress: Progress = silent,
 ) -> tuple[UInt8[Tensor, "n copies c h w"], float]:
     """Draw moved copies of every image, in bytes to save memory.
+
+    Args:
+        mover: draws the moves.
+        model: decodes them.
+        latents: all images, in scaled units.
+        images: gives the images of some rows.
+        n_copies: of every image.
+        residual: share of the detail lost by the autoencoder that is added back.
+        progress: announces the work.
 
     Returns:
         The copies, and the mean length of the moves relative to the latents' length.
@@ -193,9 +205,11 @@ def fill_pool(
     for start in progress(starts, "moving images", len(starts)):
         rows = torch.arange(start, min(start + _AT_ONCE, n))
         sizes = torch.linalg.vector_norm(latents[rows], dim=1).clamp_min(1e-12)
+        lost = residual * (images(rows) - model.decode(latents[rows])) if residual else 0.0
         for copy in range(n_copies):
             points = mover.move(rows)
             moves = torch.linalg.vector_norm(points - latents[rows], dim=1) / sizes
             length += float(moves.sum()) / (n * n_copies)
-            pool[rows, copy] = model.decode(points).mul(255).round_().to(torch.uint8)
+            pictures = (model.decode(points) + lost).clamp(0, 1)
+            pool[rows, copy] = pictures.mul(255).round_().to(torch.uint8)
     return pool, length

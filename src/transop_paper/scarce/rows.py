@@ -28,6 +28,7 @@ class Unlabelled:
             of a first ``"network"`` trained on the labelled images.
         moves: changed copies are moved along ``"operators"``, or as far in random directions
             (``"noise"``) or along straight ``"lines"`` to neighbours.
+        residual: share of the detail lost by the autoencoder that is added back to moved copies.
         adversarial: share of unlabelled images that are moved, instead, in the direction of the
             operators that changes the network's opinion most.
         elastic: changed copies are distorted elastically, after moves.
@@ -39,6 +40,7 @@ class Unlabelled:
     features: Literal["latent", "pixel"] = "latent"
     opinion: Literal["graph", "network"] | None = None
     moves: Literal["operators", "noise", "lines"] | None = None
+    residual: float = 0.0
     adversarial: float = 0.0
     elastic: bool = True
     teacher: Literal["network", "average"] | None = None
@@ -70,7 +72,8 @@ class Row:
         threshold: probability a guard insists on; None for no guard.
         fixed: the fixed augmentation that follows, if any.
         n, m: number and magnitude of RandAugment's operations.
-        alpha, sigma: strength and smoothness of the elastic distortion, in pixels.
+        alpha, sigma: strength and smoothness of the elastic distortion, in pixels; also of
+            copies of unlabelled images.
         unlabelled: how unlabelled training images are used; None for not at all.
         paper: mean and deviation of the test accuracy in the paper, if it has this row.
     """
@@ -227,7 +230,8 @@ def known_rows(dataset: str) -> dict[str, Row]:
     rows = {}
     for row in _BASE:
         changes: dict[str, Any] = {}
-        if row.fixed == "elastic" and row.name != "elastic-paper":
+        elastic = row.fixed == "elastic" or row.unlabelled is not None
+        if elastic and row.name != "elastic-paper":
             changes |= _ELASTIC.get(dataset, {})
         if row.threshold is not None and row.labels == "all":
             changes |= _GUARD.get(dataset, {})
@@ -293,6 +297,7 @@ def _yes_or_no(text: str) -> bool:
 
 
 _CHANGEABLE_UNLABELLED: dict[str, Any] = {
+    "residual": float,
     "adversarial": float,
     "opinion_share": float,
     "believe": float,

@@ -162,12 +162,24 @@ def test_least_liked_moves_are_guarded(model, latents):
 
 
 def test_the_pool_holds_decoded_moves_and_their_mean_length(model, latents):
-    pool, length = fill_pool(mover(model, latents, "operators"), model, latents, 2)
+    operators = mover(model, latents, "operators")
+    pool, length = fill_pool(operators, model, latents, lambda rows: None, n_copies=2)
     assert pool.shape == (120, 2, 1, 16, 16)
     again = mover(model, latents, "operators").move(torch.arange(120))
     expected = model.decode(again).mul(255).round().to(torch.uint8)
     assert torch.equal(pool[:, 0], expected)
     assert 0 < length < 5
+
+
+def test_lost_detail_is_added_back_to_moved_copies(model, latents):
+    images = torch.rand(120, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+    still = mover(model, latents, "operators")
+    still.move = lambda rows: latents[rows]
+    pool, length = fill_pool(
+        still, model, latents, lambda rows: images[rows], n_copies=1, residual=1.0
+    )
+    assert length == 0
+    assert (pool[:, 0] / 255 - images).abs().max() < 0.01
 
 
 def test_numbers_of_unlabelled_rows_can_be_changed_by_name():
