@@ -69,11 +69,7 @@ def fit(
 def _show_plan(terminal: Terminal, plan: FitPlan) -> None:
     for reason in plan.reasons:
         terminal.notice(f"  {reason}")
-    settings = plan.settings
-    terminal.notice(
-        f"  {settings.operators.n_operators} operators; sparsity, decay and real parts are chosen "
-        "from the pairs"
-    )
+    terminal.notice(f"  {plan.settings.operators.n_operators} operators")
     rows = [[name.replace("_", " "), f"{seconds:.0f}"] for name, seconds in plan.seconds.items()]
     for row in rows:
         terminal.notice(f"  {row[0]:20s} about {row[1]:>5s} s")

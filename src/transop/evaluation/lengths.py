@@ -11,8 +11,8 @@ from torch import Tensor
 from transop.operators import laplace_from_uniform, transport
 
 _CALIBRATED_ON = 2_000  # points on which the factor for a length is found
-_BISECTIONS = 30
-_FACTORS = (1e-6, 1e4)
+_CORRECTIONS, _LARGEST_CORRECTION = 15, 8.0  # of the factor, one after another
+_CLOSE_ENOUGH = 0.005
 
 
 @torch.inference_mode()
@@ -36,21 +36,22 @@ def factor_for_length(
         generator: source of randomness.
 
     Returns:
-        The factor; the largest tried where no factor makes moves as long.
+        The factor; where nothing moves, a large one.
     """
     if uniform is None:
         uniform = draw_uniform((len(latents), len(operators)), latents, generator)
     some = slice(0, _CALIBRATED_ON)
     z, unit = latents[some], laplace_from_uniform(scales[some], uniform[some])
-    low, high = _FACTORS
-    for _ in range(_BISECTIONS):
-        middle = math.sqrt(low * high)
-        moved = relative_lengths(z, transport(operators, unit * middle, z)).mean()
-        if bool(moved < length):  # False for paths that overflow
-            low = middle
-        else:
-            high = middle
-    return math.sqrt(low * high)
+    factor = 1.0
+    for _ in range(_CORRECTIONS):
+        moved = float(relative_lengths(z, transport(operators, unit * factor, z)).mean())
+        if abs(moved - length) <= _CLOSE_ENOUGH * length:
+            break
+        # Short moves grow in proportion to the factor, long ones faster or beyond all bounds.
+        ratio = length / moved if moved > 0 else _LARGEST_CORRECTION
+        ratio = ratio if math.isfinite(ratio) else 1 / _LARGEST_CORRECTION
+        factor *= min(max(ratio, 1 / _LARGEST_CORRECTION), _LARGEST_CORRECTION)
+    return factor
 
 
 def spread_covered(latents: Float[Tensor, "n d"], moved: Float[Tensor, "n d"]) -> Float[Tensor, ""]:

@@ -12,8 +12,8 @@ from transop.networks import CoefficientEncoder
 from transop.training.session import Session
 
 PURPOSE = "neighbour scales"
-_MOST_PAIRS = 20_000
-_STEPS, _BATCH, _RATE = 1_000, 300, 1e-3
+_MOST_PAIRS = 10_000
+STEPS, _BATCH, _RATE = 600, 300, 2e-3
 _SMALLEST = 1e-3  # an operator that no neighbour needs still has a scale
 
 Scales = Float[Tensor, "n m"]
@@ -59,7 +59,7 @@ def _fit(
         network = CoefficientEncoder(latents.shape[1], sizes.shape[1]).to(latents.device)
     optimiser = torch.optim.Adam(network.parameters(), _RATE)
     living = model.operators.living()
-    for _ in range(_STEPS):
+    for _ in range(STEPS):
         rows = torch.randint(len(z0), (_BATCH,), generator=generator).to(latents.device)
         scales = network(z0[rows])[:, living] + _SMALLEST
         value = (scales.log() + sizes[rows][:, living] / scales).mean()

@@ -32,7 +32,7 @@ from transop.run_data import load_run_data
 logger = logging.getLogger(__name__)
 
 # What becomes of the time: the network, the operators, identity and scales, pictures and report.
-SHARES = {"autoencoder": 0.52, "operators": 0.22, "identity": 0.14, "closing": 0.12}
+SHARES = {"autoencoder": 0.5, "operators": 0.2, "identity": 0.14, "closing": 0.16}
 _WIDTHS = (32, 16, 8)
 _FEWEST_EPOCHS, _FEWEST_STEPS = 12, 1_500  # below this a wider network is not worth its time
 _MOST_EPOCHS = {"autoencoder": 150.0, "operators": 60.0, "coefficient_encoder": 60.0}
@@ -40,7 +40,10 @@ _FEW_IMAGES, _MORE_EPOCHS = 1_000, 5  # few images may be seen so many times as 
 _MOST_STEPS = {"autoencoder": 40_000, "operators": 4_000, "coefficient_encoder": 4_000}
 _MOST_ON_PAIRS = 0.3  # of the time; beyond that pairs are made of latents
 _TRIAL_SECONDS = 0.8
-_OBJECTIVE_STEPS = 600  # how many steps of learning the choice of the objective is worth
+# What a phase does beside its steps, in steps: choosing the objective, the scales of neighbours.
+_BESIDE = {"autoencoder": 0, "operators": 800, "coefficient_encoder": 400}
+_USUAL = 64  # pixels; larger images cost time that few folders repay
+_SMALL = 32  # pixels to which images are brought when time is short
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,7 @@ class _Planner:
             },
             "pairs": {"strategy": strategy, "n_neighbours": min(5, max(1, self.n - 1))},
             "operators": {
-                "objective": "data",
+                "objective": self._objective(pace.operators, time_left),
                 "n_operators": self.n_operators,
                 "batch_size": operator_batch,
                 "learning_rate": 5e-3,
@@ -166,6 +169,22 @@ class _Planner:
         seconds = estimate(settings, pace, self.n) | {"closing": SHARES["closing"] * time_left}
         return FitPlan(settings, self.minutes, seconds, pace, tuple(self.reasons))
 
+    def _objective(self, step: float, seconds: float) -> str:
+        """Let the pairs choose the objective unless that would eat up the time of the phase."""
+        if _BESIDE["operators"] * step <= 0.6 * SHARES["operators"] * seconds:
+            self.reasons.append("sparsity, decay and real parts: chosen from the pairs")
+            return "data"
+        self.reasons.append("sparsity and decay: the defaults, as trying others needs more time")
+        return "settings"
+
+    def in_a_hurry(self) -> bool:
+        """Say whether even the narrowest network would see too few of these images."""
+        step, enough = self._time_autoencoder(_WIDTHS[-1]), self._enough_steps()
+        return step * enough > SHARES["autoencoder"] * 60 * self.minutes
+
+    def _enough_steps(self) -> int:
+        return max(_FEWEST_STEPS, _FEWEST_EPOCHS * max(1, self.n // self.batch))
+
     def _dimension(self) -> int:
         """Choose the number of latent dimensions by the images' size, colour and number."""
         channels, size, _ = self.images.image_shape
@@ -180,11 +199,9 @@ class _Planner:
 
     def _width(self, seconds: float) -> tuple[int, float]:
         """Choose the widest network that still sees the images often enough."""
-        per_epoch = max(1, self.n // self.batch)
-        enough = max(_FEWEST_STEPS, _FEWEST_EPOCHS * per_epoch)
         for width in _WIDTHS:
             step = self._time_autoencoder(width)
-            if step * enough <= seconds or width == _WIDTHS[-1]:
+            if step * self._enough_steps() <= seconds or width == _WIDTHS[-1]:
                 rate = self.batch / step
                 self.reasons.append(f"network of width {width}: {rate:,.0f} images per second here")
                 return width, step
@@ -282,9 +299,7 @@ def with_epochs(settings: Settings, pace: Pace, seconds: float, n_images: int) -
         section = getattr(settings, phase)
         per_epoch = max(1, n_images // section.batch_size)
         n_steps = share * seconds / getattr(pace, phase)
-        if phase == "operators":
-            n_steps -= _OBJECTIVE_STEPS
-        n_steps = max(20.0, min(n_steps, _MOST_STEPS[phase]))
+        n_steps = max(20.0, min(n_steps - _beside(settings, phase), _MOST_STEPS[phase]))
         most = _MOST_EPOCHS[phase] * (_MORE_EPOCHS if n_images <= _FEW_IMAGES else 1)
         epochs = min(n_steps / per_epoch, most)
         changes[phase] = section.model_copy(update={"epochs": round(max(epochs, 0.01), 2)})
@@ -300,9 +315,13 @@ def estimate(settings: Settings, pace: Pace, n_images: int) -> dict[str, float]:
     for phase in ("autoencoder", "operators", "coefficient_encoder"):
         section = getattr(settings, phase)
         n_steps = section.epochs * max(1, n_images // section.batch_size)
-        extra = _OBJECTIVE_STEPS if phase == "operators" else 0
-        seconds[phase] = (n_steps + extra) * getattr(pace, phase)
+        seconds[phase] = (n_steps + _beside(settings, phase)) * getattr(pace, phase)
     return seconds
+
+
+def _beside(settings: Settings, phase: str) -> int:
+    given = phase == "operators" and settings.operators.objective == "settings"
+    return 0 if given else _BESIDE[phase]
 
 
 def _identity_reason(source: str | None, n_images: int) -> str:
