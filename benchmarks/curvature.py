@@ -76,7 +76,7 @@ def measure(
         "mse": round(reconstruction_error(model, dataset, test), 4),
         "stop": round(result.stop, 2),
         "residual": round(float(result.residual.mean()), 3),
-        "way": round(float(result.way.mean()), 3),
+        "covered": round(float(result.share_covered.mean()), 3),
         "operators": [round(100 * share, 1) for share in result.accuracy()],
         "control": [round(100 * share, 1) for share in result.control_accuracy()],
         "curvature": f"{lead:+.1f} +- {half_width:.1f}",

@@ -36,9 +36,9 @@ def main() -> None:
     parser.add_argument("--sparsity-weight", type=float, help="of inference, if not the run's own")
     parser.add_argument("--judge", type=Path, help="a run whose classifier judges, if not this one")
     wanted = parser.parse_args()
-    dataset = Run.open(wanted.run).dataset
-    model = load_companion(wanted.run)
-    judge = ManifoldAutoencoder.from_pretrained(wanted.judge or wanted.run)
+    judged_by = Run.open(wanted.judge or wanted.run)
+    judge, dataset = judged_by.model, judged_by.dataset
+    model = load_companion(wanted.run, judged_by.data)  # a baseline's too; on the same images
     if wanted.sparsity_weight is not None:
         assert isinstance(model, ManifoldAutoencoder), "straight lines have no sparsity weight"
         model.sparsity_weight = wanted.sparsity_weight
@@ -63,7 +63,7 @@ def main() -> None:
     print("curvature", *(f"{100 * value:+6.1f}" for value in lead))
     print("  95 % +-", *(f"{100 * value:6.1f}" for value in half_width))
     print(f"mean relative residual {result.residual.mean():.3f}")
-    print(f"mean share of the way covered {result.way.mean():.3f}")
+    print(f"mean share of the distance covered {result.share_covered.mean():.3f}")
     print(f"paths end at {result.stop:.2f} of what inference found")
 
 
