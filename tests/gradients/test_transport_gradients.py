@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from transop.inference.conjugate_gradient import eigenbasis_slope
 
 from transop.inference import objective
 from transop.inference.problem import Problem

@@ -18,12 +18,11 @@ from torch import Tensor
 from transop.artifacts import read_json, write_json
 from transop.augment import Guard, TransportAugment
 from transop.config import Settings
-from transop.data import ImageDataset, load_dataset
+from transop.data import ImageDataset, load_dataset, load_run_data, with_source
 from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
 from transop.run import Run
-from transop.run_data import load_run_data, with_source
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.few_label_identity import learn_identity
 from transop_paper.scarce.protocol import Protocol, draw_labelled, score, train_network

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transop.description import check_description
+from transop.artifacts.description import check_description
+from transop.artifacts.pretrained import read_pretrained, upload, write_pretrained
 from transop.errors import ArtifactError, UserError, show
 from transop.inputs import (
     check_device,
@@ -21,7 +22,8 @@ from transop.inputs import (
     check_tensor,
     check_whole,
 )
-from transop.latent_model import LatentModel
+from transop.model.latent import LatentModel
+from transop.model.parts import OwnModules, build_parts, check_shapes
 from transop.networks import (
     ModuleAutoencoder,
     ModulesShape,
@@ -30,8 +32,6 @@ from transop.networks import (
 )
 from transop.networks.modules import Call
 from transop.operators import TransportOperators
-from transop.parts import OwnModules, build_parts, check_shapes
-from transop.pretrained import read_pretrained, upload, write_pretrained
 
 
 class ManifoldAutoencoder(LatentModel):
