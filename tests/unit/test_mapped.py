@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from transop import mapped
+from transop.artifacts import mapped
 from transop.artifacts.mapped import digest_rows, map_rows, write_rows
 
 ROWS = np.arange(60, dtype=np.float16).reshape(20, 3)

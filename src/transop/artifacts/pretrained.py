@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from transop.artifacts import load_state, read_json, save_state, write_json
+from transop.artifacts.state import load_state, read_json, save_state, write_json
 from transop.errors import ArtifactError, UserError, show
 from transop.extras import require
 
