@@ -16,7 +16,7 @@ from transop.extras import require
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: identity, and modules of the user's own; 1 is read as well
 _FORMAT_KEYS = ("format", "format_version")
 _LONGEST_SHOWN = 300  # characters of a path in a message
 

@@ -217,7 +217,13 @@ class LatentModel(nn.Module):
             images: a batch, usually the training images; they are not stored with the model.
         """
         batch, _ = self.check_images(images)
-        self._remembered = (self.encode(batch), batch)
+        # Training may still change the scale and the origin of latents, so neither is kept here.
+        self._remembered = (self.encode(batch) * self.latent_scale - self._origin, batch)
+
+    @property
+    def _origin(self) -> Tensor | float:
+        origin: Tensor | float = getattr(self.autoencoder, "origin", 0.0)
+        return origin
 
     def _nearest(self, points: Float[Tensor, "b d"]) -> Float[Tensor, "b ..."]:
         if self._remembered is None:
@@ -225,8 +231,9 @@ class LatentModel(nn.Module):
                 "this model has no decoder and knows no images to show instead; pass decoder= to "
                 "from_modules, or images to model.remember(...)"
             )
-        places, images = self._remembered
-        return images[torch.cdist(points, places).argmin(1)]
+        raw, images = self._remembered
+        places = (raw + self._origin) / self.latent_scale
+        return images[torch.cdist(points, places.to(points)).argmin(1).to(images.device)]
 
     def transport(
         self,
