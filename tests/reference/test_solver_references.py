@@ -238,7 +238,7 @@ def test_gauss_newton_keeps_its_promises_at_every_shape_and_scale(
 
 
 def long_path_problem(seed):
-    """One pair and operators of norm up to eight, whose paths wind: hard to get to the bottom of."""
+    """One pair and operators of norm up to eight: paths wind, and minima are hard to reach."""
     rng = np.random.default_rng(seed)
     d, m = int(rng.integers(2, 11)), int(rng.integers(1, 9))
     norm, weight = 10 ** rng.uniform(-1, np.log10(8)), 10 ** rng.uniform(-3, 0)
@@ -253,7 +253,7 @@ def long_path_problem(seed):
 
 
 def polish(operators, z0, z1, weight, coefficients):
-    """Minimise on from given coefficients with SciPy's L-BFGS, positive and negative parts apart."""
+    """Minimise on from given coefficients with L-BFGS, positive and negative parts apart."""
     m = len(operators)
 
     def cost(parts):
