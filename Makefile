@@ -14,7 +14,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
-EXTRAS := dev,perceptual,explore,export,hub,faiss
+EXTRAS := all,dev
 PYTEST_ARGS ?=
 PAPER ?= build/paper
 

@@ -83,10 +83,10 @@ def measure(path: Path, search: str, cache: Path) -> dict[str, Any]:
     from transop.networks import build_autoencoder
     from transop.operators import TransportOperators
     from transop.pairs import build_pairs
+    from transop.training import Session
     from transop.training.autoencoder import train_autoencoder
     from transop.training.latents import encode_split
     from transop.training.operators import train_operators
-    from transop.training.session import Session, make_fabric
 
     memory = Memory()
     steps: dict[str, Any] = {}
@@ -116,7 +116,7 @@ def measure(path: Path, search: str, cache: Path) -> dict[str, Any]:
     settings = load_settings("demo", [*changes, "runtime.checkpoint_seconds=1e6"])
     folder = RunFolder(cache / "run")
     folder.path.mkdir(parents=True)
-    session = Session(settings, folder, make_fabric(settings.runtime))
+    session = Session.open(settings, folder)
     network = build_autoencoder("conv", image_size=_SIDE, channels=1, latent_dimension=10, width=4)
     model = ManifoldAutoencoder(network, TransportOperators(8, 10))
     with step("autoencoder, 200 steps"):

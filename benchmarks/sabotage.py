@@ -93,27 +93,26 @@ _SABOTAGES = (
     Sabotage(
         "test_a_full_stop_in_the_middle_of_a_download_costs_only_time",
         "data/download.py",
-        "        pooch.retrieve(\n",
-        "        stream_to_file(url, str(folder.parent / url.rsplit('/', 1)[-1]), None)\n"
-        "        pooch.retrieve(\n",
+        "download(base + name, folder / name, request.progress)",
+        "download(base + name, folder.parent / name, request.progress)",
     ),
     Sabotage(
         "test_a_full_stop_while_images_are_decoded_costs_only_time",
-        "data/picture_cache.py",
-        "with scratch_folder(parent) as scratch:",
-        "folder.mkdir(parents=True, exist_ok=True)\n    for scratch in [folder]:",
+        "mapped.py",
+        'complete = scratch / "complete"\n        complete.mkdir()',
+        "complete = folder\n        complete.mkdir(parents=True, exist_ok=True)",
     ),
     Sabotage(
         "test_a_full_stop_while_features_are_computed_costs_only_time",
-        "tables.py",
-        'aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")',
-        "aside = path",
+        "mapped.py",
+        'complete = scratch / "complete"\n        complete.mkdir()',
+        "complete = folder\n        complete.mkdir(parents=True, exist_ok=True)",
     ),
     Sabotage(
         "test_a_damaged_cache_is_noticed_and_rebuilt",
-        "pairs/cache.py",
-        "except ArtifactError as error:",
-        "except KeyError as error:",
+        "mapped.py",
+        'if digest_rows(rows) != notes["digest"]:',
+        "if False:",
     ),
     Sabotage(
         "test_a_cache_that_cannot_be_written_costs_a_warning_only",
@@ -124,7 +123,7 @@ _SABOTAGES = (
     Sabotage(
         "test_a_damaged_cache_file_is_renamed_aside_and_fetched_again",
         "data/sources.py",
-        "set_aside(path).name",
+        "_set_aside(path).name",
         "path.name",
     ),
     Sabotage(
@@ -190,7 +189,7 @@ _SABOTAGES = (
     ),
     Sabotage(
         "test_more_latent_dimensions_than_data_are_refused",
-        "training/fit.py",
+        "training/run_data.py",
         "if latent_dimension > min(n_values, n_images):",
         "if False:",
     ),

@@ -19,8 +19,8 @@ from typing import Any
 from docs_pictures import shrink
 from playwright.sync_api import Page, sync_playwright
 
-from transop.explorer import OpenRun, open_run
-from transop.explorer.fragments import png
+from transop.explorer import ExploredRun
+from transop.explorer.html import png
 from transop.explorer.path import warm_up
 from transop.explorer.server import serving
 
@@ -33,7 +33,7 @@ SITTINGS: dict[str, tuple[int, str, tuple[str, ...]]] = {
 }
 
 
-def use_transform(page: Page, run: OpenRun) -> None:
+def use_transform(page: Page, run: ExploredRun) -> None:
     """Push one slider out of its range and ask for surprises."""
     page.locator(".tp-operator input[type=range]").first.focus()
     for _ in range(34):
@@ -43,10 +43,10 @@ def use_transform(page: Page, run: OpenRun) -> None:
     page.wait_for_selector("#surprises img")
 
 
-def use_path(page: Page, run: OpenRun) -> None:
+def use_path(page: Page, run: ExploredRun) -> None:
     """Walk between two images of one class, where the run has classes."""
     if run.has_labels:
-        number = run.rows(int(run.dataset.labels[0])) if run.dataset is not None else [0, 1]
+        number = run.rows(int(run.images.labels[0])) if run.images is not None else [0, 1]
         page.locator("#path-end-number input").fill(str(int(number[1]) + 1))
         before = page.locator("#path-end-image img").get_attribute("src")
         page.keyboard.press("Enter")
@@ -57,19 +57,19 @@ def use_path(page: Page, run: OpenRun) -> None:
     page.wait_for_selector("#strips img")
 
 
-def use_map(page: Page, run: OpenRun) -> None:
+def use_map(page: Page, run: ExploredRun) -> None:
     """Choose a point."""
     page.locator("#map circle[data-point='17']").dispatch_event("click")
     page.wait_for_selector("#map-about :text('image 18')")
 
 
-def use_invariance(page: Page, run: OpenRun) -> None:
+def use_invariance(page: Page, run: ExploredRun) -> None:
     """Choose a cell."""
     page.locator("#heat button").nth(12).click()
     page.wait_for_selector("#tolerance img")
 
 
-def use_augment(page: Page, run: OpenRun) -> None:
+def use_augment(page: Page, run: ExploredRun) -> None:
     """Augment five held-out images."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"image-{number}.png" for number in range(1, 6)]
@@ -77,11 +77,11 @@ def use_augment(page: Page, run: OpenRun) -> None:
             file.write_bytes(png(run.example(None, number).numpy()))
         page.locator("#augment-files input[type=file]").set_input_files(files)
         page.wait_for_selector("#augment-files >> text=image-5")
-        page.click("#augment")
+        page.click("#augment-files button")
         page.wait_for_selector("#augmented img")
 
 
-USES: dict[str, Callable[[Page, OpenRun], None]] = {
+USES: dict[str, Callable[[Page, ExploredRun], None]] = {
     "Transform": use_transform,
     "Path": use_path,
     "Map": use_map,
@@ -101,7 +101,7 @@ def show(page: Page, view: str) -> None:
     page.locator(".overflow-dropdown button", has_text=view).click()
 
 
-def sit(browser: Any, address: str, run: OpenRun, name: str) -> list[Path]:
+def sit(browser: Any, address: str, run: ExploredRun, name: str) -> list[Path]:
     """Take one sitting's photographs."""
     width, scheme, views = SITTINGS[name]
     context = browser.new_context(
@@ -131,7 +131,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path)
     wanted = parser.parse_args()
-    run = open_run(wanted.run)
+    run = ExploredRun.open(wanted.run)
     warm_up(run)
     with serving(run) as address, sync_playwright() as playwright:
         path = shutil.which("chromium") or playwright.chromium.executable_path

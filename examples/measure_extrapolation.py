@@ -19,9 +19,7 @@ from pathlib import Path
 
 import torch
 
-from transop import ManifoldAutoencoder, load_dataset
-from transop.artifacts import RunFolder
-from transop.config import load_settings
+from transop import ManifoldAutoencoder, Run
 from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
 from transop_paper.figures.companions import load_companion
 
@@ -38,8 +36,7 @@ def main() -> None:
     parser.add_argument("--sparsity-weight", type=float, help="of inference, if not the run's own")
     parser.add_argument("--judge", type=Path, help="a run whose classifier judges, if not this one")
     wanted = parser.parse_args()
-    settings = load_settings(RunFolder(wanted.run).config_file)
-    dataset = load_dataset(settings.data.source)
+    dataset = Run.open(wanted.run).dataset
     model = load_companion(wanted.run)
     judge = ManifoldAutoencoder.from_pretrained(wanted.judge or wanted.run)
     if wanted.sparsity_weight is not None:

@@ -1,4 +1,4 @@
-"""Checks every shape annotation of the mathematical rooms while tests run."""
+"""Checks every shape annotation of the mathematical packages while tests run."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 INFERENCE = Path(__file__).parents[1] / "src" / "transop" / "inference"
 
 
-# Before any test module imports the rooms, or they would be loaded unchecked. The compiled
+# Before any test module imports them, or they would be loaded unchecked. The compiled
 # files stay out: numba cannot compile a function that something else has wrapped.
 jaxtyping.install_import_hook(
     [
@@ -16,7 +16,7 @@ jaxtyping.install_import_hook(
         *(
             f"transop.inference.{path.stem}"
             for path in INFERENCE.glob("[a-z]*.py")
-            if not path.stem.endswith("numba")
+            if not path.stem.endswith("compiled")
         ),
     ],
     "beartype.beartype",

@@ -13,7 +13,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -27,16 +27,25 @@ from safetensors.torch import save
 from torch import Tensor
 
 from transop.errors import ArtifactError
+from transop.files import read_regular, reason_of, refuse_odd_target
 
 FORMAT_VERSION = 1
+_LARGEST_JSON = 2**26  # bytes
 _TENSOR = "__tensor__"
 _TUPLE = "__tuple__"
 _KEYED = "__keyed__"
+_LONGEST_JSON = 2**26  # bytes
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file's content in one step, so that no reader ever sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        refuse_odd_target(path)
+    except OSError as error:
+        raise ArtifactError(
+            f"cannot write to '{path}': {reason_of(error)}; choose another file"
+        ) from None
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with aside.open("wb") as file:
@@ -66,10 +75,10 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read a JSON file; a missing or damaged one is named in the error."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        return json.loads(read_regular(path, most_bytes=_LARGEST_JSON).decode("utf-8"))
     except FileNotFoundError:
         raise ArtifactError(f"'{path}' does not exist") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"'{path}' is not readable JSON: {error}") from None
 
 
@@ -106,38 +115,75 @@ def _in_fixed_order(content: bytes) -> bytes:
     return b"".join([len(text).to_bytes(8, "little"), text, memoryview(content)[8 + length :]])
 
 
-def load_state(path: Path, *, kind: str) -> dict[str, Any]:
-    """Read what ``save_state`` wrote, refusing damaged, foreign and newer files by name."""
-    tensors, info = _read_safetensors(path)
+def load_state(
+    path: Path, *, kind: str, inspect: Callable[[dict[str, Any]], None] | None = None
+) -> dict[str, Any]:
+    """Read what ``save_state`` wrote, refusing damaged, foreign and newer files by name.
+
+    Args:
+        path: the file.
+        kind: what it must be, as ``save_state`` was told.
+        inspect: sees the state with tensors that have a shape and a type but no values, before
+            any value is read; it raises if it does not like them.
+    """
+    with _opened(path) as file:
+        info = file.metadata() or {}
+        _check_header(path, info, kind)
+        skeleton = info.get("state", "")
+        names = list(file.keys())
+        if inspect is not None:
+            shapes = {name: _without_values(file.get_slice(name)) for name in names}
+            inspect(_rebuild(path, skeleton, shapes))
+        tensors = {name: file.get_tensor(name) for name in names}
+    if info.get("digest") != _digest(tensors, skeleton):
+        raise ArtifactError(f"'{path}' is damaged: its content does not match its digest")
+    return _rebuild(path, skeleton, tensors)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a safetensors file; whatever is wrong with it is told in our words."""
+    try:
+        if not path.is_file():
+            raise ArtifactError(f"'{path}' does not exist or is no file")
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except ArtifactError:
+        raise
+    except (SafetensorError, OSError, ValueError, RuntimeError, KeyError) as error:
+        raise ArtifactError(
+            f"'{path}' is not a complete safetensors file (truncated or foreign): {error}"
+        ) from None
+
+
+def _check_header(path: Path, info: Mapping[str, str], kind: str) -> None:
     if info.get("format") != "transop":
         raise ArtifactError(f"'{path}' was not written by transop")
     version = info.get("format_version", "")
-    if not version.isdigit() or int(version) > FORMAT_VERSION:
+    if version not in map(str, range(1, FORMAT_VERSION + 1)):
         raise ArtifactError(
-            f"'{path}' has format version {version or 'unknown'}, this transop reads up to "
+            f"'{path}' has format version {version[:20] or 'unknown'}, this transop reads up to "
             f"{FORMAT_VERSION}; upgrade transop to load it"
         )
     if info.get("kind") != kind:
         raise ArtifactError(f"'{path}' holds a {info.get('kind')}, not a {kind}")
-    skeleton = info.get("state", "")
-    if info.get("digest") != _digest(tensors, skeleton):
-        raise ArtifactError(f"'{path}' is damaged: its content does not match its digest")
-    state = _put_together(json.loads(skeleton), tensors)
-    assert isinstance(state, dict)
-    return state
 
 
-def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    if not path.is_file():
-        raise ArtifactError(f"'{path}' does not exist")
+def _without_values(part: Any) -> Tensor:
+    """Make a tensor of a stored one's shape and type that takes no memory."""
+    empty = part[:0] if part.get_shape() else part[...]
+    return torch.empty(part.get_shape(), dtype=empty.dtype, device="meta")
+
+
+def _rebuild(path: Path, skeleton: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Put a state together again, or say that its description makes no sense."""
     try:
-        with safe_open(path, framework="pt") as file:
-            info = file.metadata() or {}
-            return {name: file.get_tensor(name) for name in file.keys()}, info  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
-        raise ArtifactError(
-            f"'{path}' is not a complete safetensors file (truncated or foreign): {error}"
-        ) from None
+        state = _put_together(json.loads(skeleton), tensors)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ArtifactError(f"'{path}' is damaged: {type(error).__name__} {error}") from None
+    if not isinstance(state, dict):
+        raise ArtifactError(f"'{path}' is damaged: it holds no table of values")
+    return state
 
 
 def _digest(tensors: Mapping[str, Tensor], skeleton: str) -> str:
@@ -188,7 +234,7 @@ def _is_until(record: Mapping[str, Any], step: int) -> bool:
 
 def describe_environment(seed: int) -> dict[str, Any]:
     """Collect what someone needs to repeat a run: versions, commit, seed and hardware."""
-    packages = ("transop", "torch", "numpy", "numba", "lightning-fabric", "scipy", "scikit-learn")
+    packages = ("transop", "torch", "numpy", "numba", "scipy")
     return {
         "python": sys.version.split()[0],
         "packages": {name: _version(name) for name in packages},
@@ -235,6 +281,16 @@ class RunFolder:
     def environment_file(self) -> Path:
         """Versions, commit, seed and hardware."""
         return self.path / "environment.json"
+
+    @property
+    def model_file(self) -> Path:
+        """The weights of what was learned so far."""
+        return self.path / "model.safetensors"
+
+    @property
+    def data_file(self) -> Path:
+        """What the run was trained on: source, number, shape, classes and content hash."""
+        return self.path / "data.json"
 
     @property
     def metrics_file(self) -> Path:

@@ -1,5 +1,21 @@
 """The errors a user can cause; the command line prints them as one line and exits with 2."""
 
+from typing import Any
+
+_SHOWN = 60  # characters of a wrong value in a message
+
+
+def show(value: Any) -> str:
+    """Write a wrong value for a message: one line, shortened, whatever it is."""
+    shape = getattr(value, "shape", None)
+    if shape is not None and not isinstance(value, int | float):
+        return f"{type(value).__name__} of shape {tuple(shape)}"
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # a value that cannot even be shown, such as an integer of 5,000 digits
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({type(value).__name__})"
+
 
 class UserError(ValueError):
     """A mistake the user can mend; the message names what, the value and the remedy."""
@@ -11,6 +27,10 @@ class SettingsError(UserError):
 
 class DataError(UserError):
     """A data set cannot be found, read or used."""
+
+
+class MissingExtra(UserError):
+    """An optional part of the installation is not there."""
 
 
 class ProcessLost(UserError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,11 +11,17 @@ from typing import Any
 from torch import Tensor
 
 from transop.artifacts import load_state, read_json, save_state, write_json
-from transop.errors import ArtifactError, UserError
+from transop.errors import ArtifactError, UserError, show
+from transop.extras import require
 
 logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
+_FORMAT_KEYS = ("format", "format_version")
+_LONGEST_SHOWN = 300  # characters of a path in a message
+
+# Sees a description and weights without values; raises if they do not fit each other.
+Inspect = Callable[[dict[str, Any], dict[str, Tensor]], None]
 
 
 def write_pretrained(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> None:
@@ -31,22 +38,35 @@ def write_pretrained(folder: Path, config: dict[str, Any], weights: dict[str, Te
         raise ArtifactError(f"cannot write to '{folder}': {error.strerror}") from None
 
 
-def read_pretrained(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor], Path]:
+def read_pretrained(
+    folder: str | Path, inspect: Inspect | None = None
+) -> tuple[dict[str, Any], dict[str, Tensor], Path]:
     """Read a model's description and weights from a folder or ``owner/name`` on the hub.
+
+    Args:
+        folder: where the two files are.
+        inspect: checks the description and the shapes of the weights before any weight is read.
 
     Returns:
         The description, the weights, and the file they came from.
     """
     path = _local_folder(folder)
     shown = read_json(path / "config.json")
-    _check(shown, path / "config.json")
+    _check_version(shown, path / "config.json")
     weights_file = path / "model.safetensors"
-    state = load_state(weights_file, kind="model")
-    config = state.get("config")
-    _check(config, weights_file)
-    if config != shown:
+
+    def look(state: dict[str, Any]) -> None:
+        config = _check_version(state.get("config"), weights_file)
+        weights = _check_weights(state.get("weights"), weights_file)
+        if inspect is not None:
+            inspect(config, weights)
+
+    state = load_state(weights_file, kind="model", inspect=look)
+    if state["config"] != shown:
         logger.warning("'%s' does not describe the weights beside it; using theirs", path)
-    return dict(config or {}), state["weights"], weights_file
+    config = {k: v for k, v in state["config"].items() if k not in _FORMAT_KEYS}
+    _require_finite(state["weights"], weights_file)
+    return config, state["weights"], weights_file
 
 
 def upload(name: str, config: dict[str, Any], weights: dict[str, Tensor], **options: Any) -> str:
@@ -59,23 +79,44 @@ def upload(name: str, config: dict[str, Any], weights: dict[str, Tensor], **opti
     return f"https://huggingface.co/{name}"
 
 
-def _check(config: Any, path: Path) -> None:
+def _check_version(config: Any, path: Path) -> dict[str, Any]:
+    """Give the description without its format, which must be one we know."""
     if not isinstance(config, dict) or config.get("format") != "transop-model":
         raise ArtifactError(f"'{path}' does not describe a transop model")
     version = config.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise ArtifactError(
-            f"'{path}' has format version {version}, this transop reads up to {FORMAT_VERSION}; "
-            "upgrade transop to load it"
+            f"'{path}' has format version {str(version)[:20]}, this transop reads 1 to "
+            f"{FORMAT_VERSION}; upgrade transop to load it"
         )
+    return {key: value for key, value in config.items() if key not in _FORMAT_KEYS}
+
+
+def _check_weights(weights: Any, path: Path) -> dict[str, Tensor]:
+    if not isinstance(weights, dict) or not all(isinstance(w, Tensor) for w in weights.values()):
+        raise ArtifactError(f"'{path}' is damaged: it holds no table of weights")
+    return weights
+
+
+def _require_finite(weights: dict[str, Tensor], path: Path) -> None:
+    for name, weight in weights.items():
+        if weight.is_floating_point() and not bool(weight.isfinite().all()):
+            raise ArtifactError(f"'{path}' is useless: weight '{name}' holds NaN or infinity")
 
 
 def _local_folder(folder: str | Path) -> Path:
-    path = Path(folder)
-    if path.is_dir():
-        return path
-    missing = f"'{folder}' is not a folder with config.json and model.safetensors"
-    if path.exists() or not isinstance(folder, str) or folder.count("/") != 1:
+    if not isinstance(folder, str | Path):
+        raise ArtifactError(f"folder = {show(folder)} is no path; pass a str or a pathlib.Path")
+    shown = str(folder) if len(str(folder)) <= _LONGEST_SHOWN else f"{str(folder)[:60]}..."
+    missing = f"'{shown}' is not a folder with config.json and model.safetensors"
+    try:
+        path = Path(folder)
+        if path.is_dir():
+            return path
+        exists = path.exists()
+    except (OSError, ValueError) as error:  # too long a name, a null byte
+        raise ArtifactError(f"{missing}: {getattr(error, 'strerror', None) or error}") from None
+    if exists or not isinstance(folder, str) or folder.count("/") != 1:
         raise ArtifactError(missing)
     try:
         found = _hub().snapshot_download(folder, allow_patterns=["*.json", "*.safetensors"])
@@ -85,10 +126,7 @@ def _local_folder(folder: str | Path) -> Path:
 
 
 def _hub() -> Any:
-    try:
-        import huggingface_hub
-    except ImportError:
-        raise UserError(
-            "sharing models needs the package huggingface_hub: pip install 'transop[hub]'"
-        ) from None
+    require("hub", "sharing models")
+    import huggingface_hub
+
     return huggingface_hub

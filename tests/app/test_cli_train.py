@@ -120,7 +120,6 @@ def test_a_file_or_a_foreign_folder_as_out_is_refused(tmp_path, tiny_recipe, cap
         (["--seed", "-1"], "runtime.seed"),
         (["--seed", "one"], "--seed"),
         (["--devices", "0"], "runtime.devices"),
-        (["--method", "magic"], "magic"),
         (["--set", "autoencoder.epoch=1"], "did you mean 'epochs'"),
         (["--set", "data.source=no-such-set"], "no-such-set"),
     ],
@@ -211,3 +210,15 @@ def test_the_demo_draws_and_sums_up_and_is_quick_the_second_time(tmp_path, capfd
 
 def test_the_demo_refuses_to_overwrite_a_different_run(tiny_run, capfd):
     assert "--force" in mistake(capfd, "demo", "--out", str(tiny_run))
+
+
+def test_a_baseline_is_trained_and_continued_by_its_own_command(tiny_recipe, tmp_path, capfd):
+    command = ["baseline", "cae", tiny_recipe, "--out", str(tmp_path / "run"), "--json"]
+    assert cli.run(command) == 0
+    summary = json.loads(capfd.readouterr().out)
+    assert set(summary["phases"]) == {"autoencoder"}
+    assert cli.run([*command, "--resume"]) == 0
+    capfd.readouterr()
+    assert "transop baseline" in mistake(capfd, "train", tiny_recipe, *command[3:5], "--resume")
+    assert "transop baseline" in mistake(capfd, "report", command[4])
+    assert "magic" in mistake(capfd, "baseline", "magic", *command[2:])

@@ -12,13 +12,13 @@ import pytest
 
 from transop import cli
 from transop.errors import UserError
-from transop.explorer import open_run
+from transop.explorer import ExploredRun
 from transop.explorer.server import is_loopback, serving
 
 
 def test_a_run_that_is_not_there_is_a_user_mistake(tmp_path, capfd):
     assert cli.run(["explore", str(tmp_path / "none"), "--no-browser"]) == 2
-    assert "is not a folder" in capfd.readouterr().err
+    assert "is not a run folder" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_browser_is_opened_only_if_wanted_and_two_pages_find_two_ports(
 ):
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    run = open_run(full_run)
+    run = ExploredRun.open(full_run)
     with serving(run, open_browser=wanted) as first, serving(run) as second:
         assert opened == ([first] if wanted else [])
         assert first != second

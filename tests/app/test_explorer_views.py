@@ -8,23 +8,23 @@ import pytest
 import torch
 from PIL import Image
 
+from transop.describe import environment_rows, phase_results
 from transop.errors import UserError
-from transop.explorer import open_run
-from transop.explorer.augmenting import augment_images
+from transop.explorer import ExploredRun
+from transop.explorer.augment import augment_images
 from transop.explorer.latent_map import draw_map, ranges_at
 from transop.explorer.path import notable_classes, walk
-from transop.explorer.run_facts import read_facts
 from transop.explorer.transform import start_from
 
 
 @pytest.fixture(scope="module")
 def run(full_run):
-    return open_run(full_run)
+    return ExploredRun.open(full_run)
 
 
 @pytest.fixture(scope="module")
 def bare(make_run):
-    return open_run(make_run(encoder=False, classifier=False, labels=False, images=False))
+    return ExploredRun.open(make_run(encoder=False, classifier=False, labels=False, images=False))
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_a_bare_run_walks_without_probabilities(bare):
 
 def test_the_map_shows_the_two_widest_directions(run):
     found = draw_map(run)
-    latents = run.latents.double().numpy()
+    latents = run.shown_latents.double().numpy()
     total = np.linalg.eigvalsh(np.cov(latents.T))
     spread = np.linalg.eigvalsh(np.cov(found.points.T))
     np.testing.assert_allclose(spread, total[-2:], rtol=1e-6)
@@ -117,15 +117,12 @@ def test_augmentation_of_nothing_or_too_much_is_refused(run, images, copies):
 
 
 def test_the_run_tells_curves_findings_settings_and_environment(run):
-    facts = read_facts(run)
-    assert facts.curves == {"autoencoder": ([10.0, 20.0], [0.2, 0.1])}
-    assert facts.findings == ["operators: paths run away <fast>"]
-    assert facts.results == {"autoencoder": [("time taken", "1 s")]}
-    assert "[data]" in facts.settings
-    assert ("python", "3.11") in facts.environment
+    assert run.loss_curves == {"autoencoder": ([10.0, 20.0], [0.2, 0.1])}
+    assert run.findings == [("operators", "paths run away <fast>")]
+    assert phase_results(run) == {"autoencoder": [("time taken", "1 s")]}
+    assert ("python", "3.11") in environment_rows(run)
 
 
 def test_a_folder_with_only_a_model_tells_nothing_and_does_not_fail(bare):
-    facts = read_facts(bare)
-    assert (facts.curves, facts.results, facts.findings) == ({}, {}, [])
-    assert (facts.settings, facts.environment) == ("", [])
+    assert (bare.loss_curves, bare.phases, bare.findings) == ({}, {}, [])
+    assert (phase_results(bare), environment_rows(bare)) == ({}, [])

@@ -8,7 +8,7 @@ from transop.cli import run
 def test_faces_are_written_in_celebas_layout_and_read_back(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TRANSOP_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "faces"
-    command = ["data", "faces", "--out", str(folder), "-n", "12", "--image-size", "32", "--json"]
+    command = ["faces", str(folder), "-n", "12", "--image-size", "32", "--json"]
     assert run(command) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["n_images"] == 12
@@ -18,11 +18,9 @@ def test_faces_are_written_in_celebas_layout_and_read_back(tmp_path, capsys, mon
     assert (folder / "list_eval_partition.txt").exists()
 
 
-def test_only_faces_can_be_written_and_only_into_a_new_folder(tmp_path, capsys):
-    assert run(["data", "mnist", "--out", str(tmp_path / "new")]) == 2
-    assert "drawn faces only" in capsys.readouterr().err
+def test_faces_are_written_only_into_a_new_folder(tmp_path, capsys):
     (tmp_path / "mine.txt").touch()
-    assert run(["data", "faces", "--out", str(tmp_path), "-n", "2"]) == 2
+    assert run(["faces", str(tmp_path), "-n", "2"]) == 2
     assert "is not empty" in capsys.readouterr().err
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from transop.inference.conjugate_gradient import eigenbasis_slope
 
 from transop.inference import objective
-from transop.inference.conjugate_gradient import eigenbasis_slope
 from transop.inference.problem import Problem
 from transop.operators import (
     arc_length,

@@ -7,10 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transop.inference import SOLVERS, infer_coefficients, objective
+from transop.inference import infer_coefficients, objective
 from transop.inference.lasso import minimise_lasso, soft_threshold
 from transop.inference.problem import Problem
 from transop.operators import transport, transport_jacobian
+from transop_paper.contenders import ALL_SOLVERS, CONTENDERS
 
 WEIGHT = 0.3
 
@@ -62,11 +63,11 @@ def solve_by_splitting(matrix, target, weights):
     return best.x[:m] - best.x[m:], best.fun
 
 
-@pytest.mark.parametrize("solver", sorted(SOLVERS))
+@pytest.mark.parametrize("solver", sorted(ALL_SOLVERS))
 def test_every_solver_finds_the_minimum_of_a_convex_problem(solver):
     operators, z0, z1 = convex_pairs()
     found = infer_coefficients(
-        operators, z0, z1, sparsity_weight=WEIGHT, solver=solver, **PATIENT[solver]
+        operators, z0, z1, sparsity_weight=WEIGHT, solver=ALL_SOLVERS[solver], **PATIENT[solver]
     )
     _, jacobian = transport_jacobian(operators, torch.zeros(3, 3).double(), z0)
     precision = 1e-3 if "subgradient" in solver else 1e-7
@@ -132,7 +133,7 @@ def test_both_back_ends_of_gauss_newton_agree(weight, dtype):
 def test_the_contenders_mean_the_same_weight_as_gauss_newton(solver):
     operators, z0, z1 = curved_pairs()
     ours = infer_coefficients(operators, z0, z1, sparsity_weight=0.02)
-    theirs = infer_coefficients(operators, z0, z1, sparsity_weight=0.02, solver=solver)
+    theirs = infer_coefficients(operators, z0, z1, sparsity_weight=0.02, solver=CONTENDERS[solver])
     assert float(ours.objective.mean()) <= 1.001 * float(theirs.objective.mean())
     assert float(theirs.objective.mean()) <= 1.05 * float(ours.objective.mean())
 
@@ -141,7 +142,7 @@ def test_the_proximal_solver_takes_exactly_the_steps_of_the_papers_appendix():
     operators, z0, z1 = curved_pairs(3)
     start = torch.full((3, 4), 0.1, dtype=torch.float64)
     problem = Problem(operators, z0, z1, torch.full_like(start, 0.5))
-    found = SOLVERS["proximal"](problem, start, max_iterations=7)
+    found = CONTENDERS["proximal"](problem, start, max_iterations=7)
     c = start
     for k in range(7):
         alpha = 0.985**k * 1e-2
@@ -162,7 +163,7 @@ def test_proximal_nesterov_takes_exactly_the_steps_of_torchs_own_optimiser():
     operators, z0, z1 = curved_pairs(3)
     start = torch.full((3, 4), 0.1, dtype=torch.float64)
     problem = Problem(operators, z0, z1, torch.full_like(start, 0.02))
-    found = SOLVERS["proximal-nesterov"](problem, start, max_iterations=7)
+    found = CONTENDERS["proximal-nesterov"](problem, start, max_iterations=7)
     c = torch.nn.Parameter(start.clone())
     optimiser = torch.optim.SGD([c], lr=1e-2, momentum=0.9, nesterov=True)
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.985)

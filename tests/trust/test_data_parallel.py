@@ -16,7 +16,7 @@ from transop.errors import SettingsError
 from transop.sharing import Ranks
 from transop.training import train
 from transop.training.loop import Loop
-from transop.training.session import make_fabric
+from transop.training.session import count_processes
 
 SETTINGS = [
     "recipe=shared",
@@ -121,7 +121,7 @@ def test_torchrun_decides_how_many_processes_there_are(monkeypatch, bars):
     for name, value in facts.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=r"torchrun started 4 processes.*leave --devices out"):
-        make_fabric(settings_for(bars, "runtime.devices=2").runtime)
+        count_processes(settings_for(bars, "runtime.devices=2").runtime)
 
 
 def start(recipe, folder, *options, torchrun=False):

@@ -138,7 +138,7 @@ def test_a_damaged_newest_checkpoint_is_named_and_passed_over(
     command = ["train", recipe, "--out", str(folder.path)]
     with monkeypatch.context() as patch:
         # By its path the module cannot be had: the function `fit` has the same name.
-        patch.setattr(sys.modules["transop.training.fit"], "_conclude", _power_cut)
+        patch.setattr(sys.modules["transop.training.phases"], "_conclude", _power_cut)
         with pytest.raises(PowerCut):
             cli.run([*command, "--quiet"])
     newest = sorted(folder.checkpoints.iterdir())[-1]

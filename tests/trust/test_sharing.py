@@ -34,7 +34,7 @@ def small_blocks(monkeypatch):
         return counted
 
     monkeypatch.setitem(BACKBONES, "rows", rows)
-    for owner, name in ((neighbours._Search, "compare"), (approximate._Cells, "search")):
+    for owner, name in ((neighbours._Search, "compare"), (approximate, "_without_own")):
         monkeypatch.setattr(owner, name, counting(getattr(owner, name)))
     monkeypatch.setattr(neighbours, "_BLOCK", 32)
     monkeypatch.setattr(approximate, "_BLOCK", 32)
@@ -82,4 +82,4 @@ def test_two_processes_share_features_and_search_and_find_what_one_finds(dataset
     assert abs(images_0 - images_1) <= BATCH
     assert abs(steps_0 - steps_1) <= 1
     assert len(list((tmp_path / "cache" / "pairs").glob("features-*"))) == 1
-    assert not list((tmp_path / "cache").rglob(".cells-*"))
+    assert not list((tmp_path / "cache").rglob(".index-*"))

@@ -66,7 +66,7 @@ def test_any_leading_axes_of_latents_are_kept(model):
     points = torch.randn(2, 5, 4)
     assert model.decode(points).shape == (2, 5, 1, 16, 16)
     assert model.classify_latents(points).shape == (2, 5, 5)
-    assert model.transport(points, torch.zeros(2, 5, 3)).shape == (2, 5, 4)
+    assert model.transport(torch.zeros(2, 5, 3), points).shape == (2, 5, 4)
 
 
 def test_results_do_not_depend_on_how_many_images_come_at_once(model):

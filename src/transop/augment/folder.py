@@ -17,6 +17,8 @@ from torch import Tensor
 
 from transop.data.picture import EXTENSIONS, UnreadablePicture, read_picture
 from transop.errors import DataError, UserError
+from transop.files import open_regular
+from transop.inputs import check_path, check_whole
 from transop.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -68,9 +70,9 @@ def augment_folder(
         overwrite: write into a folder that has files already, over those of the same name.
         progress: announces long work.
     """
+    source, target = check_path("source", source), check_path("target", target)
     _check_folders(source, target, overwrite=overwrite)
-    if n_copies < 1:
-        raise UserError(f"n = {n_copies} must be at least 1 copy of each image")
+    n_copies = check_whole("n", n_copies, least=1)
     files, report = list(_image_files(source)), FolderReport()
     if not files:
         raise DataError(f"folder '{source}' contains no image files")
@@ -121,7 +123,7 @@ def _batches(
     batch: list[_File] = []
     for relative in files:
         try:
-            with (source / relative).open("rb") as stream:
+            with open_regular(source / relative) as stream:
                 pixels = read_picture(stream, size, channels)
                 stream.seek(0)
                 mode = Image.open(stream).mode

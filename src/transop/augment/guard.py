@@ -11,7 +11,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transop.augment.walk import retrace
-from transop.errors import UserError
+from transop.errors import UserError, show
+from transop.identity import Identity
+from transop.inputs import check_choice, check_floats, check_number, check_whole
 
 if TYPE_CHECKING:
     from transop.model import ManifoldAutoencoder
@@ -37,6 +39,8 @@ class Guard(nn.Module):
         domain: whether ``classifier`` reads images or scaled latents.
     """
 
+    classifier: Callable[[Tensor], Tensor] | None
+
     def __init__(
         self,
         classifier: Callable[[Tensor], Tensor] | None = None,
@@ -47,25 +51,36 @@ class Guard(nn.Module):
         domain: Literal["image", "latent"] = "image",
     ) -> None:
         super().__init__()
-        if not 0 <= threshold <= 1:
-            raise UserError(f"threshold = {threshold} must be a probability, from 0 to 1")
-        if attempts < 0 or shortenings < 0:
-            raise UserError(
-                f"attempts = {attempts} and shortenings = {shortenings} must not be negative"
-            )
-        if domain not in ("image", "latent"):
-            raise UserError(f"domain = {domain!r} is unknown; choose 'image' or 'latent'")
-        self.classifier = classifier
-        self.threshold = float(threshold)
-        self.attempts = attempts
-        self.shortenings = shortenings
+        if classifier is not None and not callable(classifier):
+            raise UserError(f"classifier = {show(classifier)} must be a module or a function")
+        check_choice("domain", domain, ("image", "latent"))
+        self.__dict__["classifier"] = classifier  # no submodule: nobody must train or store it
+        self.threshold = check_number("threshold", threshold, "a probability, from 0 to 1", high=1)
+        self.attempts = check_whole("attempts", attempts, least=0)
+        self.shortenings = check_whole("shortenings", shortenings, least=0)
         self.domain: Literal["image", "latent"] = domain
         self.eval()
 
     def train(self, mode: bool = True) -> Guard:
         """Stay in evaluation mode: a judge that drops units at random is no judge."""
         del mode
+        if isinstance(self.classifier, nn.Module):
+            self.classifier.eval()
         return super().train(False)
+
+    def describe(self, model: ManifoldAutoencoder) -> str:
+        """Say in words whose opinion a move must keep."""
+        if self.classifier is not None:
+            return "a classifier passed to the guard"
+        return Identity.of(model).describe()
+
+    def check_labels(self, model: ManifoldAutoencoder) -> None:
+        """Refuse labels where the guard does not know them: groups of a graph have no names."""
+        if self.classifier is None and Identity.of(model).source == "graph":
+            raise UserError(
+                "labels: this model's identity are groups of the neighbour graph, which are not "
+                "your labels; leave labels out, or pass Guard(classifier) that knows them"
+            )
 
     def reads_images(self, model: ManifoldAutoencoder) -> bool:
         """Say whether moved points must be decoded before they can be judged."""
@@ -79,14 +94,31 @@ class Guard(nn.Module):
         judge = model.classifier if self.classifier is None else self.classifier
         if judge is None:
             raise UserError(
-                "the guard has no classifier and neither has the model; pass Guard(classifier) or "
+                "the guard has no classifier and the model no identity; pass Guard(classifier) or "
                 "train the phase 'classifier'"
             )
         with torch.no_grad():
-            return torch.cat([judge(chunk) for chunk in torch.split(inputs, _CHUNK)])
+            answers = [
+                check_floats("the classifier's answer", judge(chunk))
+                for chunk in torch.split(inputs, _CHUNK)
+            ]
+        wrong = [answer for answer in answers if answer.ndim != 2]
+        if wrong or sum(map(len, answers)) != len(inputs):
+            shape = tuple((wrong or answers)[0].shape)
+            raise UserError(
+                f"the guard's classifier returned shape {shape} for {len(inputs)} inputs; it must "
+                "return logits of shape (inputs, classes)"
+            )
+        return torch.cat(answers)
 
     def accepts(self, logits: Float[Tensor, "b k"], names: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
         """Say which points are still called by their names."""
+        n_classes = logits.shape[1]
+        if len(names) and not (int(names.min()) >= 0 and int(names.max()) < n_classes):
+            raise UserError(
+                f"labels go from {int(names.min())} to {int(names.max())}, but the guard's "
+                f"classifier knows the classes 0 to {n_classes - 1}"
+            )
         sure = logits.softmax(1).gather(1, names[:, None])[:, 0] >= self.threshold
         return sure & (logits.argmax(1) == names)
 
@@ -111,6 +143,7 @@ class GuardedWalk:
         guard: Guard,
         latents: Float[Tensor, "b d"],
         names: Int[Tensor, " b"],
+        rest: Float[Tensor, "b w"] | None = None,
         *,
         all_or_none: bool = False,
     ) -> None:
@@ -121,10 +154,11 @@ class GuardedWalk:
             guard: the judge.
             latents: where the walks start.
             names: what the judge must go on calling them.
+            rest: the part of their latents that operators leave alone, if there is one.
             all_or_none: accept a draw only if every point accepts it.
         """
         self._model, self._guard, self._names = model, guard, names
-        self._latents, self._all_or_none = latents, all_or_none
+        self._latents, self._rest, self._all_or_none = latents, rest, all_or_none
         self._looks = guard.reads_images(model)
         self._found: GuardedWalks | None = None
 
@@ -153,7 +187,10 @@ class GuardedWalk:
 
     def _judge(self, rows: Tensor, ends: Tensor, coefficients: Tensor) -> Int[Tensor, " r"]:
         """Note down the walks of some rows and give back the rows that were refused."""
-        pictures = self._model.decode(ends) if self._looks else None
+        pictures = None
+        if self._looks:
+            rest = None if self._rest is None else self._rest[rows]
+            pictures = self._model.decode(ends, rest=rest)
         logits = self._guard.logits(self._model, ends if pictures is None else pictures)
         accepted = self._guard.accepts(logits, self._names[rows])
         if self._all_or_none:

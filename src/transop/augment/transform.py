@@ -11,7 +11,16 @@ from torch.utils.data import get_worker_info
 
 from transop.augment.guard import Guard, GuardedWalk, GuardedWalks
 from transop.augment.walk import retrace, walk
-from transop.errors import UserError
+from transop.errors import UserError, show
+from transop.inputs import (
+    check_choice,
+    check_flag,
+    check_generator,
+    check_latents,
+    check_number,
+    check_tensor,
+    check_whole,
+)
 from transop.model import ManifoldAutoencoder
 from transop.operators import transport
 
@@ -34,8 +43,12 @@ class TransportAugment(nn.Module):
     """Moves images at random along the learned operators, as far as their identity allows.
 
     Takes floats in [0, 1], one image (c, h, w) or a batch (b, c, h, w), and gives the same shape,
-    type and device, in training and in evaluation mode alike. No gradients flow through it.
-    After a call ``params`` says what was done; ``augment(images, params)`` does it again.
+    type and device, in training and in evaluation mode alike; arrays and lists become tensors. No
+    gradients flow through it. After a call ``params`` says what was done;
+    ``augment(images, params)`` does it again.
+
+    A network that holds an augmentation trains and stores none of its weights: the model and the
+    guard's classifier are no submodules. They follow the augmentation to another device.
 
     Without a ``generator`` it draws from torch's global randomness, which DataLoader workers
     have each their own of; a given generator is combined with the worker's seed there.
@@ -48,6 +61,9 @@ class TransportAugment(nn.Module):
     """
 
     params: Params | None
+    model: ManifoldAutoencoder
+    guard: Guard | None
+    _place: Tensor
 
     def __init__(
         self,
@@ -80,22 +96,24 @@ class TransportAugment(nn.Module):
             generator: where the randomness comes from.
         """
         super().__init__()
-        _check(p=p, multiplier=multiplier, prior_scale=prior_scale, n_steps=n_steps)
-        if not 0 <= residual <= 1:
-            raise UserError(f"residual = {residual} must be a share, from 0 to 1")
-        self.model = model
-        self.p, self.same_on_batch = float(p), same_on_batch
+        if not isinstance(model, ManifoldAutoencoder):
+            raise UserError(f"model = {show(model)} must be a ManifoldAutoencoder")
+        self.__dict__["model"] = model  # no submodule: whoever holds us must not train or store it
+        self.p = check_number("p", p, "a probability, from 0 to 1", high=1)
+        self.same_on_batch = check_flag("same_on_batch", same_on_batch)
         self.source = _choose_source(model, source)
-        self.multiplier = float(multiplier)
-        self.prior_scale = model.prior_scale if prior_scale is None else float(prior_scale)
-        self.n_steps, self.residual = n_steps, float(residual)
-        self.guard = Guard(threshold=guard) if isinstance(guard, int | float) else guard
-        if self.guard is not None and self.guard.classifier is None and not model.names_classes:
-            raise UserError(
-                "guard: the model has no classifier that names classes; pass Guard(classifier), or "
-                "train the phase 'classifier'"
+        self.multiplier = check_number("multiplier", multiplier, "a number from 0 on")
+        self.prior_scale = model.prior_scale
+        if prior_scale is not None:
+            self.prior_scale = check_number(
+                "prior_scale", prior_scale, "a positive number", open=True
             )
-        self.generator = generator
+        self.n_steps = check_whole("n_steps", n_steps, least=1)
+        self.residual = check_number("residual", residual, "a share, from 0 to 1", high=1)
+        self.__dict__["guard"] = _make_guard(guard, model)
+        self.generator = check_generator(generator)
+        self.register_buffer("_place", torch.empty(0, device=model.device), persistent=False)
+        self._followed = model.device
         self._worker: tuple[int, torch.Generator] | None = None
         self.params = None
         self.train(self.training)
@@ -114,6 +132,7 @@ class TransportAugment(nn.Module):
             params: what to do; drawn if left out.
             labels: what a guard must go on calling the images; its own opinion if left out.
         """
+        self._follow()
         if torch.compiler.is_exporting() and self.guard is not None and params is None:
             raise UserError("guard: its work depends on the images; export with guard=None")
         if torch.compiler.is_compiling() and (self.guard is None or params is not None):
@@ -137,16 +156,70 @@ class TransportAugment(nn.Module):
         Returns:
             The images, and which of them a guard accepted (all without one).
         """
-        images = self.model.decode(latents) if labels is None else latents
-        walks = self._walks(images, latents, labels)
+        walks = self._walks_from(latents, labels)
         pictures = self.model.decode(walks.ends) if walks.pictures is None else walks.pictures
         return pictures, walks.accepted
+
+    @torch.no_grad()
+    def move(
+        self, latents: Float[Tensor, "b d"], labels: Int[Tensor, " b"] | None = None
+    ) -> tuple[Float[Tensor, "b d"], Bool[Tensor, " b"]]:
+        """Draw moved points in latent space; needs no decoder.
+
+        Args:
+            latents: where to start, in scaled units; every point is moved.
+            labels: what a guard must go on calling the points; its own opinion if left out.
+
+        Returns:
+            The moved points, and which of them a guard accepted (all without one); a refused
+            point stays where it was.
+        """
+        walks = self._walks_from(latents, labels)
+        start = check_latents(latents, self.model.latent_dimension, self.model.operators.weight)
+        return torch.where(walks.accepted[:, None], walks.ends, start), walks.accepted
+
+    def _walks_from(self, latents: Any, labels: Any) -> GuardedWalks:
+        self._follow()
+        points = check_latents(latents, self.model.latent_dimension, self.model.operators.weight)
+        if points.ndim != 2:
+            raise UserError(f"latents have shape {tuple(points.shape)}; pass (number, dimensions)")
+        names = None if labels is None else self._check_labels(labels, len(points))
+        looks = self.guard is not None and names is None and self.guard.reads_images(self.model)
+        return self._walks(self.model.decode(points) if looks else points, points, names)
 
     def train(self, mode: bool = True) -> TransportAugment:
         """Switch the module's own mode; the model inside stays in evaluation mode."""
         super().train(mode)
         self.model.eval()
+        if self.guard is not None:
+            self.guard.eval()
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Write the generator down as numbers: a DataLoader's new process cannot share it."""
+        state = dict(self.__dict__)
+        if self.generator is not None:
+            numbers = self.generator.get_state().numpy().tobytes()
+            state["generator"] = (str(self.generator.device), numbers)
+        return {**state, "_worker": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the generator again from its numbers."""
+        if state["generator"] is not None:
+            device, numbers = state["generator"]
+            generator = torch.Generator(device)
+            generator.set_state(torch.frombuffer(bytearray(numbers), dtype=torch.uint8))
+            state = {**state, "generator": generator}
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+
+    def _follow(self) -> None:
+        """Bring the model to where the module we are part of has been moved."""
+        place = self._place.device
+        if place != self._followed:
+            self.model.to(place)
+            if self.guard is not None and isinstance(self.guard.classifier, nn.Module):
+                self.guard.classifier.to(place)
+            self._followed = place
 
     def extra_repr(self) -> str:
         """Show the settings when the module is printed."""
@@ -158,18 +231,20 @@ class TransportAugment(nn.Module):
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     @torch.no_grad()
     def _forward(self, images: Any, params: Params | None, labels: Any) -> Tensor:
-        batch, single = self.model.check_images(images)
+        given = check_tensor("images", images)
+        batch, single = self.model.check_images(given)
         if params is None:
             params, rows, pictures = self._sample(batch, labels)
         else:
             params = _check_params(params, len(batch), self.model)
             rows = params["apply"].nonzero()[:, 0]
-            latents = self.model.encode(batch[rows])
+            latents, rest = self.model.encode(batch[rows]), self.model.rest(batch[rows])
             ends = retrace(self.model.transport, latents, params["coefficients"][rows])
-            pictures = self._redraw(batch[rows], latents, self.model.decode(ends))
+            pictures = self.model.decode(ends, rest=rest)
+            pictures = self._redraw(batch[rows], latents, rest, pictures)
         self.params = params
         result = batch.index_copy(0, rows, pictures)
-        return (result[0] if single else result).to(images.device, images.dtype)
+        return (result[0] if single else result).to(given.device, given.dtype)
 
     def _sample(
         self, batch: Tensor, labels: Any
@@ -177,11 +252,13 @@ class TransportAugment(nn.Module):
         """Draw what to do, and do it, since a guard has to look at the result anyway."""
         apply = self._choose_images(batch)
         rows = apply.nonzero()[:, 0]
-        latents = self.model.encode(batch[rows])
-        names = None if labels is None else _check_labels(labels, apply)[rows]
-        walks = self._walks(batch[rows], latents, names)
-        pictures = self.model.decode(walks.ends) if walks.pictures is None else walks.pictures
-        pictures = self._redraw(batch[rows], latents, pictures)
+        latents, rest = self.model.encode(batch[rows]), self.model.rest(batch[rows])
+        names = None if labels is None else self._check_labels(labels, len(batch))[rows]
+        walks = self._walks(batch[rows], latents, names, rest)
+        pictures = walks.pictures
+        if pictures is None:
+            pictures = self.model.decode(walks.ends, rest=rest)
+        pictures = self._redraw(batch[rows], latents, rest, pictures)
         refused = ~walks.accepted
         pictures[refused] = batch[rows[refused]]
         apply[rows[refused]] = False
@@ -194,7 +271,9 @@ class TransportAugment(nn.Module):
         }
         return params, rows, pictures
 
-    def _walks(self, images: Tensor, latents: Tensor, names: Tensor | None) -> GuardedWalks:
+    def _walks(
+        self, images: Tensor, latents: Tensor, names: Tensor | None, rest: Tensor | None = None
+    ) -> GuardedWalks:
         def draw(points: Tensor) -> tuple[Tensor, Tensor]:
             return walk(self.model.transport, self._scales, points, self._uniform(points))
 
@@ -202,13 +281,25 @@ class TransportAugment(nn.Module):
             ends, coefficients = draw(latents)
             everyone = torch.ones(len(latents), dtype=torch.bool, device=latents.device)
             return GuardedWalks(ends, coefficients, everyone.long(), everyone, None)
-        if names is None:
+        if names is not None:
+            self.guard.check_labels(self.model)
+        else:
             inputs = images if self.guard.reads_images(self.model) else latents
             names = self.guard.logits(self.model, inputs).argmax(1)
         guarded = GuardedWalk(
-            self.model, self.guard, latents, names, all_or_none=self.same_on_batch
+            self.model, self.guard, latents, names, rest, all_or_none=self.same_on_batch
         )
         return guarded.run(draw)
+
+    def _check_labels(self, labels: Any, n_images: int) -> Int[Tensor, " b"]:
+        """Bring labels to the model's device; a guard looks up whether it knows them."""
+        names = check_tensor("labels", labels)
+        if names.shape != (n_images,) or names.is_floating_point() or names.dtype == torch.bool:
+            raise UserError(
+                f"labels have type {names.dtype} and shape {tuple(names.shape)}; pass one class "
+                f"number for each of the {n_images} images"
+            )
+        return names.long().to(self.model.device)
 
     def _fixed_work(self, images: Tensor, params: Params | None) -> Tensor:
         """Do the same without a step that depends on values: for compiling and exporting."""
@@ -216,13 +307,13 @@ class TransportAugment(nn.Module):
         network, scale = self.model.autoencoder, self.model.latent_scale
         operators = self.model.operators.operators
 
-        def move(latents: Tensor, coefficients: Tensor) -> Tensor:
+        def move(coefficients: Tensor, latents: Tensor) -> Tensor:
             return transport(
                 operators, coefficients, latents, n_terms=_STATIC_TERMS, n_steps=_STATIC_STEPS
             )
 
         with torch.no_grad():
-            latents = network.encode(batch) / scale
+            latents, rest = network.encode(batch) / scale, network.rest(batch)
             if params is None:
                 apply = self._choose_images(batch)
                 ends, coefficients = walk(move, self._scales, latents, self._uniform(latents))
@@ -230,18 +321,21 @@ class TransportAugment(nn.Module):
                     self.params = {"apply": apply, "coefficients": coefficients}
             else:
                 apply, ends = params["apply"], retrace(move, latents, params["coefficients"])
-            pictures = network.decode(ends * scale)
+            pictures = network.decode(ends * scale, rest)
             if self.residual:
-                missing = batch - network.decode(latents * scale)
+                missing = batch - network.decode(latents * scale, rest)
                 pictures = (pictures + self.residual * missing).clamp(0, 1)
-            result = torch.where(apply[:, None, None, None], pictures, batch)
+            chosen = apply.reshape(-1, *(1,) * (batch.ndim - 1))
+            result = torch.where(chosen, pictures, batch)
         return (result[0] if single else result).to(images.device, images.dtype)
 
-    def _redraw(self, images: Tensor, latents: Tensor, pictures: Tensor) -> Tensor:
+    def _redraw(
+        self, images: Tensor, latents: Tensor, rest: Tensor | None, pictures: Tensor
+    ) -> Tensor:
         """Add back what the autoencoder could not draw."""
         if not self.residual:
             return pictures
-        missing = images - self.model.decode(latents)
+        missing = images - self.model.decode(latents, rest=rest)
         return (pictures + self.residual * missing).clamp_(0, 1)
 
     def _scales(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, "b m"]:
@@ -284,8 +378,7 @@ class TransportAugment(nn.Module):
 
 
 def _choose_source(model: ManifoldAutoencoder, source: str) -> Literal["encoder", "prior"]:
-    if source not in ("auto", "encoder", "prior"):
-        raise UserError(f"source = {source!r} is unknown; choose 'auto', 'encoder' or 'prior'")
+    check_choice("source", source, ("auto", "encoder", "prior"))
     if source == "encoder" and model.coefficient_encoder is None:
         raise UserError(
             "source = 'encoder', but the model has no coefficient encoder; train the phase "
@@ -294,38 +387,36 @@ def _choose_source(model: ManifoldAutoencoder, source: str) -> Literal["encoder"
     return "prior" if source == "prior" or model.coefficient_encoder is None else "encoder"
 
 
-def _check(*, p: float, multiplier: float, prior_scale: float | None, n_steps: int) -> None:
-    if not 0 <= p <= 1:
-        raise UserError(f"p = {p} must be a probability, from 0 to 1")
-    if not 0 <= multiplier < float("inf"):
-        raise UserError(f"multiplier = {multiplier} must be a number from 0 on")
-    if prior_scale is not None and not 0 < prior_scale < float("inf"):
-        raise UserError(f"prior_scale = {prior_scale} must be a positive number")
-    if n_steps < 1:
-        raise UserError(f"n_steps = {n_steps} must be at least 1")
-
-
-def _check_labels(labels: Any, apply: Bool[Tensor, " b"]) -> Int[Tensor, " b"]:
-    names = torch.as_tensor(labels, device=apply.device)
-    if names.shape != apply.shape or names.is_floating_point():
+def _make_guard(guard: Any, model: ManifoldAutoencoder) -> Guard | None:
+    """Take a guard as it is; a probability becomes one with the model's own classifier."""
+    if guard is None:
+        return None
+    chosen = guard if isinstance(guard, Guard) else Guard(threshold=guard)
+    if chosen.classifier is None and not model.names_classes:
         raise UserError(
-            f"labels have type {names.dtype} and shape {tuple(names.shape)}; pass one class "
-            f"number for each of the {len(apply)} images"
+            "guard: the model has no classifier that names classes; pass Guard(classifier), or "
+            "train the phase 'classifier'"
         )
-    return names.long()
+    return chosen
 
 
 def _check_params(params: Params, n_images: int, model: ManifoldAutoencoder) -> Params:
     """Bring replayed parameters to the model's device, or say why they do not fit."""
     try:
-        apply, coefficients = params["apply"], params["coefficients"]
-    except (KeyError, TypeError):
+        given = (params["apply"], params["coefficients"])
+    except (KeyError, TypeError, IndexError):
         raise UserError("params must hold 'apply' and 'coefficients', as .params does") from None
+    apply, coefficients = (check_tensor("params", values) for values in given)
     n_operators = model.operators.n_operators
-    if apply.shape != (n_images,) or coefficients.shape[::2] != (n_images, n_operators):
+    if apply.shape != (n_images,) or apply.dtype != torch.bool:
         raise UserError(
-            f"params are for {len(apply)} images and {coefficients.shape[-1]} operators, but there "
-            f"are {n_images} images and {n_operators} operators; replay them on the same batch"
+            f"params['apply'] is {apply.dtype} for {apply.numel()} images, but there are "
+            f"{n_images} images; replay params on the same batch"
+        )
+    if coefficients.ndim != 3 or coefficients.shape[::2] != (n_images, n_operators):
+        raise UserError(
+            f"params['coefficients'] has shape {tuple(coefficients.shape)}, but there are "
+            f"{n_images} images and {n_operators} operators; replay params on the same batch"
         )
     weight = model.operators.weight
     return {**params, "apply": apply.to(weight.device), "coefficients": coefficients.to(weight)}

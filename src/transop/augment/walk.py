@@ -21,7 +21,7 @@ class Mover(Protocol):
     """Carries points along the flow, as ``transport`` or ``ManifoldAutoencoder.transport``."""
 
     def __call__(
-        self, latents: Float[Tensor, "b d"], coefficients: Float[Tensor, "b m"]
+        self, coefficients: Float[Tensor, "b m"], latents: Float[Tensor, "b d"]
     ) -> Float[Tensor, "b d"]:
         """Move every point by its row of coefficients."""
         ...
@@ -51,7 +51,7 @@ def walk(
         wanted = laplace_from_uniform(scales(latents), uniform[:, step])
         sane = (wanted.abs() < _FARTHEST).all(-1, keepdim=True)  # False for NaN too
         coefficients = torch.where(sane, wanted, torch.zeros_like(wanted))
-        there = move(latents, coefficients)
+        there = move(coefficients, latents)
         fine = (there.abs() < _FARTHEST).all(-1, keepdim=True)
         latents = torch.where(fine, there, latents)
         taken.append(torch.where(fine, coefficients, torch.zeros_like(coefficients)))
@@ -63,5 +63,5 @@ def retrace(
 ) -> Float[Tensor, "b d"]:
     """Take the given steps one after another."""
     for step in range(coefficients.shape[1]):
-        latents = move(latents, coefficients[:, step])
+        latents = move(coefficients[:, step], latents)
     return latents

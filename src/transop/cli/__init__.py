@@ -16,12 +16,50 @@ from typing import Annotated, Any
 
 import typer
 
-from transop.cli import augment, data, demo, explore, invariance, path, report, train
+from transop.cli import augment, data, demo, explore, fit, invariance, path, report, train
+from transop.cli.data import show_dataset
+from transop.cli.runs import DataOption
 from transop.cli.terminal import Interrupted, Terminal, make_streams_forgiving
+from transop.cli.train import (
+    DeviceOption,
+    DevicesOption,
+    ForceOption,
+    JsonOption,
+    RecipeArgument,
+    ResumeOption,
+    SeedOption,
+    SetOption,
+    ShowSettingsOption,
+    TrainingCommand,
+    as_overrides,
+    train_in_folder,
+)
+
+# What commands of other packages may use.
+__all__ = [
+    "DataOption",
+    "DeviceOption",
+    "DevicesOption",
+    "ForceOption",
+    "JsonOption",
+    "RecipeArgument",
+    "ResumeOption",
+    "SeedOption",
+    "SetOption",
+    "ShowSettingsOption",
+    "Terminal",
+    "TrainingCommand",
+    "as_overrides",
+    "main",
+    "run",
+    "show_dataset",
+    "train_in_folder",
+]
 
 # A function becomes a command, a typer.Typer a group of them; --help keeps this order.
 COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {
     "demo": demo.demo,
+    "fit": fit.fit,
     "train": train.train,
     "path": path.path,
     "augment": augment.augment,
@@ -35,6 +73,7 @@ COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {
 COMMAND_GROUP = "transop.commands"
 
 _USER_MISTAKE, _FAILED, _BUG, _INTERRUPTED = 2, 1, 70, 130
+_IMPOSSIBLE_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EILSEQ)
 _GLOBAL_FLAGS = {"--quiet", "-q", "--verbose", "-v", "--debug"}
 
 
@@ -134,7 +173,7 @@ def _report(error: Exception, *, debug: bool) -> int:
         return _FAILED
     if isinstance(error, OSError):
         terminal.error(_system_line(error))
-        return _FAILED
+        return _USER_MISTAKE if error.errno in _IMPOSSIBLE_NAMES else _FAILED
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         terminal.error(f"out of memory ({error}); a smaller batch_size or image_size needs less")
         return _FAILED
@@ -151,7 +190,7 @@ def _usage_line(error: typer.TyperException) -> str:
 
 
 def _machine_failed(cause: BaseException | None) -> bool:
-    """Tell a full or broken disk, which a room may have put into its own words, from a mistake."""
+    """Tell a full or broken disk from a mistake, also where the library has put it into words."""
     failures = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
     return isinstance(cause, OSError) and cause.errno in failures
 
@@ -163,11 +202,16 @@ def _system_line(error: OSError) -> str:
         errno.EDQUOT: "free some space or choose another --out",
         errno.EROFS: "choose a folder you may write to",
         errno.EACCES: "choose a file or folder you have access to",
+        errno.ENAMETOOLONG: "choose a shorter name",
     }
     reason = error.strerror or str(error) or type(error).__name__
-    about = f" '{error.filename}'" if error.filename is not None else ""
+    about = f" '{_shortened(str(error.filename))}'" if error.filename is not None else ""
     remedy = remedies.get(error.errno or 0)
     return f"{reason}{about}" + (f"; {remedy}" if remedy else "")
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= 200 else f"{name[:100]}...{name[-60:]}"
 
 
 def _silence_stdout() -> None:

@@ -9,6 +9,7 @@ import typer
 
 from transop.cli.terminal import Terminal
 from transop.errors import UserError
+from transop.extras import require
 
 if TYPE_CHECKING:
     from transop.augment import FolderReport
@@ -56,11 +57,9 @@ def augment(
     import torch
 
     from transop.augment import TransportAugment, augment_folder
-    from transop.model import ManifoldAutoencoder
+    from transop.run import Run
 
-    model = ManifoldAutoencoder.from_pretrained(run)
-    if "operators" not in model.phases:
-        raise UserError(f"the run in '{run}' has learned no operators yet; train it further")
+    model = Run.open(run).require_phase("operators")
     settings: dict[str, Any] = {
         "p": p,
         "source": scales,
@@ -83,6 +82,7 @@ def _check_sheet(file: Path | None, *, force: bool) -> None:
         return
     if file.suffix.lower() not in (".png", ".svg"):
         raise UserError(f"--contact-sheet '{file}' must end in .png or .svg")
+    require("report", "drawing the contact sheet")
     if file.exists() and not force:
         raise UserError(f"--contact-sheet '{file}' exists; choose another, or give --force")
 

@@ -24,12 +24,6 @@ def data(
     image_size: Annotated[int | None, typer.Option(help="Convert to this size.")] = None,
     channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for colour.")] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Never use the network.")] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="faces only: write files in CelebA's layout into this new folder."),
-    ] = None,
-    number: Annotated[int, typer.Option("-n", "--number", help="How many faces to write.")] = 5000,
-    seed: Annotated[int, typer.Option(help="Decides which faces are written.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Get or verify a data set; says every source it tried."""
@@ -39,9 +33,6 @@ def data(
     if name is None:
         _list_names(terminal, as_json)
         return
-    if out is not None:
-        _write_faces(terminal, name, out, number, seed, image_size)
-        name, path = "celeba", out  # what was written is read back before it is reported
     dataset = load_dataset(
         name,
         path=path,
@@ -50,23 +41,16 @@ def data(
         offline=offline,
         progress=terminal.progress,
     )
+    show_dataset(terminal, dataset, as_json=as_json)
+
+
+def show_dataset(terminal: Terminal, dataset: ImageDataset, *, as_json: bool) -> None:
+    """Print what a user wants to know about a data set."""
     facts = _facts(dataset)
     if as_json:
         terminal.result_json(facts)
     else:
         _print_facts(terminal, facts)
-
-
-def _write_faces(
-    terminal: Terminal, name: str, out: Path, number: int, seed: int, image_size: int | None
-) -> None:
-    from transop.errors import UserError
-    from transop_paper.faces import write_faces
-
-    if name != "faces":
-        raise UserError(f"--out writes drawn faces only, not '{name}'; use: transop data faces")
-    write_faces(out, number, seed=seed, size=image_size or 64, progress=terminal.progress)
-    terminal.notice(f"wrote {number:,} faces to {out}")
 
 
 def _list_names(terminal: Terminal, as_json: bool) -> None:

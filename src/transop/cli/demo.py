@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transop.cli.runs import claim_folder, settings_to_resume, stored_settings
+from transop.cli.runs import check_resumable, claim_folder, settings_to_resume, stored_settings
 from transop.cli.terminal import Terminal
 from transop.cli.train import (
     DeviceOption,
@@ -17,13 +17,13 @@ from transop.cli.train import (
     SeedOption,
     SetOption,
     as_overrides,
-    run_phases,
+    resumable_training,
     show_summary,
 )
+from transop.extras import require
 
 if TYPE_CHECKING:
     from transop.artifacts import RunFolder
-    from transop.config import Settings
     from transop.model import ManifoldAutoencoder
 
 
@@ -43,47 +43,42 @@ def demo(
 
     Called again with the same settings it goes on where it stopped, or only draws and sums up.
     """
+    require("demo", "the demo")
+
     from transop.artifacts import RunFolder
     from transop.config import load_settings
-    from transop.errors import UserError
-    from transop.model import ManifoldAutoencoder
     from transop.report import write_report
+    from transop.training import train
 
     terminal: Terminal = ctx.obj
     options = as_overrides({"seed": seed, "device": device}, "runtime.")
     overrides = [*(changes or ()), *options]
     settings = load_settings("demo", overrides)
-    if settings.method != "mae":
-        raise UserError(
-            f"method = '{settings.method}': the demo is about operators; train a baseline with: "
-            f"transop train demo --method {settings.method}"
-        )
     folder = RunFolder(out)
-    stored = stored_settings(folder)
+    if resume:
+        check_resumable(folder, force=force)
+    stored = stored_settings(folder, type(settings))
     if stored is not None and resume:
         settings = settings_to_resume(stored, settings, overrides, out)
     elif stored is None or stored != settings or force:
         claim_folder(folder, force=force)
         stored = None
     command = " ".join(["demo", *(f"--set {shlex.quote(change)}" for change in changes or ())])
-    model = run_phases(terminal, settings, folder, command, resume=stored is not None)
-    assert isinstance(model, ManifoldAutoencoder)
-    figures = _draw(terminal, model, settings, folder)
+    with resumable_training(terminal, folder, command):
+        model = train(settings, folder, resume=stored is not None, progress=terminal.progress)
+    figures = _draw(terminal, folder)
     show_summary(terminal, folder, as_json=as_json)
     _say_what_next(terminal, model, figures, out)
     terminal.notice(f"all of it on one page: {write_report(out)}")
 
 
-def _draw(
-    terminal: Terminal, model: ManifoldAutoencoder, settings: Settings, folder: RunFolder
-) -> list[Path]:
+def _draw(terminal: Terminal, folder: RunFolder) -> list[Path]:
     from transop.cli.showcase import draw_showcase
-    from transop.data import load_dataset
+    from transop.run import Run
 
     terminal.notice("drawing figures")
-    data = settings.data
-    dataset = load_dataset(data.source, image_size=data.image_size, channels=data.channels)
-    return draw_showcase(model, dataset, folder.figures)
+    run = Run.open(folder.path, progress=terminal.progress)
+    return draw_showcase(run.model, run.dataset, folder.figures)
 
 
 def _say_what_next(

@@ -1,25 +1,33 @@
-"""``transop explore``: see and steer what a run has learned, in the browser."""
+"""``transop explore``: see and try out what a run has learned, in the browser."""
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from transop.cli.runs import DataOption
 from transop.cli.terminal import Terminal
+from transop.extras import require
 
 
 def explore(
     ctx: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    data: DataOption = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 lets the network in.")
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
         typer.Option(min=1, max=65535, help="Port to listen on.", show_default="a free one"),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Further host name of the page, behind a proxy, say."),
     ] = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")
@@ -28,19 +36,20 @@ def explore(
     """Open an interactive page about a run; it needs no internet and shares nothing."""
     terminal: Terminal = ctx.obj
 
-    from transop.explorer import open_run
-    from transop.explorer.memory import return_freed_memory
+    require("explore", "the explorer")
+    from transop.explorer import ExploredRun
     from transop.explorer.server import is_loopback, serving
 
-    return_freed_memory()
-    opened = open_run(run)
+    opened = ExploredRun.open(run, data=data)
     if not is_loopback(host):
         terminal.stderr.print(
             f"warning: --host {host}: everybody who can reach this machine can use the page, "
             "without a password",
             markup=False,
         )
-    with serving(opened, host=host, port=port, open_browser=browser) as address:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stop as tidily as after Ctrl-C
+    names = allow_host or []
+    with serving(opened, host=host, port=port, open_browser=browser, allow_hosts=names) as address:
         terminal.result(address)
         terminal.notice("press Ctrl-C to stop")
         _wait()

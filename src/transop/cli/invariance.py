@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transop.cli.runs import DataOption
 from transop.cli.terminal import Terminal
 from transop.errors import UserError
+from transop.extras import require
 
 if TYPE_CHECKING:
-    from transop.data import ImageDataset
     from transop.evaluation import Invariance, Strip, Tolerance
     from transop.model import ManifoldAutoencoder
     from transop.plotting import Block
+    from transop.run import Run
 
 _SHOWN = 3  # strips of high and of low scales
 _NAMED = 3  # operators listed per class
@@ -39,33 +41,30 @@ def invariance(
         Path | None,
         typer.Option(help="Its safetensors file; without one it is trained on the labels."),
     ] = None,
+    data: DataOption = None,
     images: Annotated[int, typer.Option(min=1, help="Held-out images to look at.")] = 10_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")] = False,
 ) -> None:
-    """Say how far each class may go along each operator before a classifier objects.
+    """Say how far each class may go along each operator before its identity is lost.
+
+    Without labels the classes are groups of similar images, found in the neighbour graph.
 
     For a classifier of your own, a coefficient encoder is trained first, once, in RUN/classifiers.
     """
+    require("report", "drawing the invariances")
     terminal: Terminal = ctx.obj
     if weights is not None and classifier is None:
         raise UserError("--weights needs --classifier, which says what they are the weights of")
 
-    from transop.config import load_settings
-    from transop.data import load_dataset
     from transop.evaluation import draw_strip, measure_invariance
-    from transop.model import ManifoldAutoencoder
+    from transop.run import Run
 
-    settings = load_settings(run / "config.toml")
-    dataset = load_dataset(
-        settings.data.source,
-        image_size=settings.data.image_size,
-        channels=settings.data.channels,
-        progress=terminal.progress,
-    )
+    opened = Run.open(run, data=data, progress=terminal.progress)
+    dataset = opened.dataset
     if classifier is None:
-        model, folder = ManifoldAutoencoder.from_pretrained(run), run
+        model, folder = opened.model, run
     else:
-        model, folder = _judge_with(terminal, run, dataset, classifier, weights)
+        model, folder = _judge_with(terminal, opened, classifier, weights)
     found = measure_invariance(model, dataset, n_images=images, progress=terminal.progress)
     high, low = found.extremes(_SHOWN)
     strips = {
@@ -82,7 +81,7 @@ def invariance(
 
 
 def _judge_with(
-    terminal: Terminal, run: Path, dataset: ImageDataset, factory: str, weights: Path | None
+    terminal: Terminal, opened: Run, factory: str, weights: Path | None
 ) -> tuple[ManifoldAutoencoder, Path]:
     """Train a coefficient encoder for the user's classifier, unless that has been done."""
     from transop.artifacts import RunFolder, write_atomically
@@ -92,24 +91,25 @@ def _judge_with(
     from transop.training.classifier import call_factory
 
     sys.path.insert(0, os.getcwd())  # noqa: PTH109  (as `python -m` would)
-    changes = [f"classifier.factory={factory}", "classifier.domain=image"]
+    changes = [f"classifier.factory={factory}", "classifier.domain=image", "identity.source=auto"]
     if weights is not None:
         changes.append(f"classifier.weights={str(weights.resolve())!r}")
-    settings = load_settings(run / "config.toml", changes)
-    folder = RunFolder(run / "classifiers" / "".join(c if c.isalnum() else "-" for c in factory))
+    settings = opened.settings.updated(changes)
+    name = "".join(c if c.isalnum() else "-" for c in factory)
+    folder = RunFolder(opened.path / "classifiers" / name)
     if (folder.path / "model.safetensors").exists() and folder.config_file.exists():
         done = ManifoldAutoencoder.from_pretrained(folder.path, classifier=call_factory(factory))
         if "coefficient_encoder" in done.phases and load_settings(folder.config_file) == settings:
             return done, folder.path
     shutil.rmtree(folder.path, ignore_errors=True)
-    bare = ManifoldAutoencoder.from_pretrained(run)
-    bare.classifier, bare.coefficient_encoder = None, None
+    opened.require_phase("operators")
+    bare = ManifoldAutoencoder.from_pretrained(opened.path)
+    bare.classifier, bare.coefficient_encoder, bare.identity_facts = None, None, None
     bare.phases = tuple(p for p in bare.phases if p not in ("classifier", "coefficient_encoder"))
-    if "operators" not in bare.phases:
-        raise UserError(f"the run in '{run}' has learned no operators yet; train it further")
     bare.save_pretrained(folder.path)
     write_atomically(folder.config_file, settings.to_toml().encode())
-    model: Any = train(settings, folder, dataset=dataset, resume=True, progress=terminal.progress)
+    images = opened.dataset
+    model: Any = train(settings, folder, dataset=images, resume=True, progress=terminal.progress)
     return model, folder.path
 
 
@@ -126,6 +126,7 @@ def _facts(found: Invariance, high: list[Tolerance], low: list[Tolerance]) -> di
                 "tolerates_least": ranking[::-1][:_NAMED],
             }
     return {
+        "identity": found.identity,
         "operators": list(found.operators),
         "classes": classes,
         "highest": [dataclasses.asdict(cell) for cell in high],
@@ -149,7 +150,8 @@ def _save(
         row_labels=found.class_names,
         column_labels=[str(m) for m in found.operators],
     )
-    figure.supxlabel("Outlined: frames that the classifier calls by another name", fontsize=8)
+    words = f"Outlined: frames that lose their identity ({found.identity})"
+    figure.supxlabel(words, fontsize=8)
     written = save_figure(figure, folder / "invariance", {"scales": found.scales})
     return [folder / "invariance.json", *(file for file in written if file.suffix == ".png")]
 
@@ -178,4 +180,5 @@ def _show(terminal: Terminal, found: Invariance) -> None:
         means = [f"{float(table[label].mean()):.4f}" for table in (found.scales, found.moves)]
         rows.append([name, str(int(found.counts[label])), *means, *cells])
     columns = ["class", "images", "scale", "move", "tolerates most", "tolerates least"]
-    terminal.result_table("average scale, relative move, and operators by number", columns, rows)
+    title = f"average scale, relative move, operators by number; identity: {found.identity}"
+    terminal.result_table(title, columns, rows)

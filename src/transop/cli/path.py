@@ -10,6 +10,7 @@ import typer
 
 from transop.cli.terminal import Terminal
 from transop.errors import DataError, UserError
+from transop.extras import require
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,17 +42,16 @@ def path(
         bool, typer.Option("--json", help="Print coefficients and residual as JSON.")
     ] = False,
 ) -> None:
-    """Walk from one image to another and beyond, along the learned operators."""
+    """Draw the path from one image to another and beyond, along the learned operators."""
+    require("report", "drawing the path")
     terminal: Terminal = ctx.obj
     kind = _kind_of(out)
     chosen = parse_times(times or ("0:2:41" if kind == ".gif" else "0:2:9"))
 
     from transop.artifacts import write_atomically
-    from transop.model import ManifoldAutoencoder
+    from transop.run import Run
 
-    model = ManifoldAutoencoder.from_pretrained(run)
-    if "operators" not in model.phases:
-        raise UserError(f"the run in '{run}' has learned no operators yet; train it further")
+    model = Run.open(run).require_phase("operators")
     x0, x1 = (load_picture(terminal, file, model) for file in (start, end))
     found = model.infer(x0, x1)
     frames = model.path(x0, x1, t=chosen).numpy()
@@ -91,10 +91,11 @@ def load_picture(terminal: Terminal, file: Path, model: ManifoldAutoencoder) -> 
     import torch
 
     from transop.data.picture import UnreadablePicture, read_header, read_picture
+    from transop.files import open_regular, reason_of
 
     channels, size, _ = model.image_shape
     try:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             header = read_header(stream)
             stream.seek(0)
             pixels = read_picture(stream, size, channels)
@@ -102,6 +103,8 @@ def load_picture(terminal: Terminal, file: Path, model: ManifoldAutoencoder) -> 
         raise DataError(f"there is no image file '{file}'") from None
     except UnreadablePicture as error:
         raise DataError(f"'{file}' is not a readable image: {error}") from None
+    except OSError as error:
+        raise DataError(f"'{file}' cannot be read: {reason_of(error)}") from None
     changes = []
     if not header.is_square:
         changes.append("cropped to its central square")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
 
 from transop.errors import UserError
 
@@ -12,15 +14,35 @@ if TYPE_CHECKING:
     from transop.artifacts import RunFolder
     from transop.config import Settings
 
+    _Kind = TypeVar("_Kind", bound=Settings)
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", help="The run's images again, if they have moved or came from an array."
+    ),
+]
+
 # What may differ when a run is continued: where it computes, not what.
 _MAY_CHANGE = ("runtime.device", "runtime.devices", "runtime.checkpoint_seconds")
 
 
-def stored_settings(folder: RunFolder) -> Settings | None:
+def stored_settings(folder: RunFolder, kind: type[_Kind]) -> _Kind | None:
     """Read the settings of the run in a folder, or None if there is no run."""
     from transop.config import load_settings
 
-    return load_settings(folder.config_file) if folder.config_file.exists() else None
+    return load_settings(folder.config_file, (), kind) if folder.config_file.exists() else None
+
+
+def check_resumable(folder: RunFolder, *, force: bool) -> None:
+    """Refuse to continue what does not exist, or to continue and start anew at once."""
+    if force:
+        raise UserError("--resume continues a run and --force starts it anew; give one of them")
+    if not folder.path.exists():
+        raise UserError(
+            f"--resume: there is no folder '{folder.path}' to continue; "
+            "leave --resume out to start a run there, or name the right --out"
+        )
 
 
 def claim_folder(folder: RunFolder, *, force: bool) -> None:
@@ -51,9 +73,7 @@ def claim_folder(folder: RunFolder, *, force: bool) -> None:
         path.rename(_free_name(path))
 
 
-def settings_to_resume(
-    stored: Settings, wanted: Settings, overrides: Sequence[str], path: Path
-) -> Settings:
+def settings_to_resume(stored: _Kind, wanted: _Kind, overrides: Sequence[str], path: Path) -> _Kind:
     """Take up a run's own settings, with overrides that change nothing it has learned from.
 
     Args:
@@ -86,7 +106,7 @@ def _has_begun(folder: RunFolder) -> bool:
 def _forget(folder: RunFolder) -> None:
     """Remove the description of a run that never began, so that a corrected one may start."""
     with folder.locked():
-        for file in (folder.config_file, folder.environment_file):
+        for file in (folder.config_file, folder.environment_file, folder.data_file):
             file.unlink(missing_ok=True)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from transop.evaluation import same_class_pairs
-from transop.operators import sample_laplace
-from transop.plotting import image_grid, save_figure
+from transop.operators import sample_moves
+from transop.plotting import About, image_grid, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,10 +32,10 @@ def draw_showcase(model: ManifoldAutoencoder, dataset: ImageDataset, folder: Pat
         The PNG files; an SVG and the numbers stand beside each.
     """
     drawn = []
-    for name, (phase, draw) in FIGURES.items():
+    for name, (phase, draw, about) in FIGURES.items():
         if phase in model.phases:
             figure, numbers = draw(model, dataset)
-            drawn.append(save_figure(figure, folder / name, numbers)[0])
+            drawn.append(save_figure(figure, folder / name, numbers, about)[0])
     return drawn
 
 
@@ -63,7 +63,7 @@ def _operators(
         speed = (matrices[m] @ point).norm() / point.norm().clamp_min(1e-6)
         coefficients[row, :, m] = shares / float(speed.clamp_min(1e-6))
     points = point.expand(*coefficients.shape[:2], -1)
-    frames = model.decode(model.transport(points, coefficients)).cpu().numpy()
+    frames = model.decode(model.transport(coefficients, points)).cpu().numpy()
     figure = image_grid(
         frames,
         title="One image moved by each operator alone, as far as a share of its latent length",
@@ -71,7 +71,7 @@ def _operators(
         column_labels=[f"{share:+.2g}" if share else "image" for share in shares.tolist()],
         boxed=[(row, len(shares) // 2) for row in range(len(order))],
     )
-    return figure, {"frames": frames, "coefficients": coefficients.numpy()}
+    return figure, {"frames": frames, "coefficients": coefficients.cpu().numpy()}
 
 
 def _paths(
@@ -100,23 +100,54 @@ def _samples(
     """Sample as far as the coefficient encoder says identity is kept."""
     images = dataset.batch(_examples(dataset)[:8])
     points = model.encode(images)[:, None].expand(-1, 9, -1)
-    scales = model.scales_at(points).cpu()
-    coefficients = sample_laplace(scales, generator=torch.Generator().manual_seed(0))
-    frames = model.decode(model.transport(points, coefficients)).cpu().numpy()
+    moved, coefficients = sample_moves(
+        model.operators.operators.detach(), points, model.scales_at(points).cpu()
+    )
+    frames = model.decode(moved).cpu().numpy()
     figure = image_grid(
         np.concatenate([images.numpy()[:, None], frames], axis=1),
         title="Learned augmentations: random moves that keep identity",
         boxed=[(row, 0) for row in range(len(images))],
     )
-    return figure, {"frames": frames, "coefficients": coefficients.numpy()}
+    return figure, {"frames": frames, "coefficients": coefficients.cpu().numpy()}
 
 
-# Name of the files, the phase that makes it possible, the function that draws it.
-FIGURES: dict[str, tuple[str, Drawing]] = {
-    "reconstructions": ("autoencoder", _reconstructions),
-    "operators": ("operators", _operators),
-    "paths": ("operators", _paths),
-    "samples": ("coefficient_encoder", _samples),
+# Name of the files, the phase that makes it possible, the function that draws it, its words.
+FIGURES: dict[str, tuple[str, Drawing, About]] = {
+    "reconstructions": (
+        "autoencoder",
+        _reconstructions,
+        About(
+            "Reconstructions",
+            "Held-out images above, and below what the autoencoder makes of them. Whatever is "
+            "lost here no operator can bring back.",
+        ),
+    ),
+    "operators": (
+        "operators",
+        _operators,
+        About(
+            "What each operator does",
+            "One image moved by single operators, backwards to the left and forwards to the "
+            "right of the outlined reconstruction.",
+        ),
+    ),
+    "paths": (
+        "operators",
+        _paths,
+        About(
+            "Paths between images", "From one image towards another of its class, and beyond it."
+        ),
+    ),
+    "samples": (
+        "coefficient_encoder",
+        _samples,
+        About(
+            "Samples",
+            "Random moves of the outlined image, as far as the coefficient encoder thinks its "
+            "class allows.",
+        ),
+    ),
 }
 
 

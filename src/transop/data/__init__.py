@@ -5,13 +5,14 @@ from importlib.metadata import entry_points
 from transop.data.celeba import load_celeba
 from transop.data.celeba_layout import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES
 from transop.data.cifar10 import load_cifar10
+from transop.data.conform import conform
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
 from transop.data.digits import load_digits
-from transop.data.fashion_mnist import load_fashion_mnist
 from transop.data.findings import require_trainable
-from transop.data.load import load_dataset
-from transop.data.mnist import load_mnist
+from transop.data.load import dataset_from_settings, load_dataset
+from transop.data.mnist import load_fashion_mnist, load_mnist
 from transop.data.request import DatasetLoader, DatasetRequest, cache_folder
+from transop.data.splits import consecutive_splits, split_sizes
 from transop.data.svhn import load_svhn
 
 DATASETS: dict[str, DatasetLoader] = {
@@ -43,7 +44,11 @@ __all__ = [
     "DatasetRequest",
     "ImageDataset",
     "cache_folder",
+    "conform",
+    "consecutive_splits",
+    "dataset_from_settings",
     "known_datasets",
     "load_dataset",
     "require_trainable",
+    "split_sizes",
 ]

@@ -1,49 +1,17 @@
-"""Zip archives of image files, read in memory: nothing is ever unpacked to disk."""
+"""Zip archives, read in memory: nothing is ever unpacked to disk."""
 
-import io
 import stat
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO
 
-from transop.data.dataset import ImageDataset
-from transop.data.picture import EXTENSIONS
-from transop.data.pictures import Entry, dataset_from_pictures
-from transop.data.request import DatasetRequest
 from transop.errors import DataError
+from transop.files import open_regular, reason_of
 
 # An archive may unpack to 256 MB whatever its size; beyond that, to 100 times its size. Image
 # files are compressed already, so an honest archive of them stays far below.
 _HARMLESS_BYTES = 2**28
 _MOST_EXPANSION = 100
-_LARGEST_FILE = 2**29
-
-
-def load_zip(path: Path, request: DatasetRequest) -> ImageDataset:
-    """Load every image in a zip archive; folders inside it are classes.
-
-    Args:
-        path: the archive.
-        request: wanted size and channels, seed and cache.
-
-    Returns:
-        The images, split 80/10/10 unless the archive has train and test folders.
-    """
-    request.refuse_options(f"archive {path.name}")
-    with open_zip(path) as archive:
-        infos = [info for info in archive.infolist() if _is_image(info)]
-        if not infos:
-            raise DataError(f"archive {str(path)!r} contains no image files; check its content")
-        entries = [
-            Entry(
-                PurePosixPath(info.filename),
-                f"{path.resolve()} {info.CRC:x}",
-                _opener(archive, info),
-            )
-            for info in infos
-        ]
-        return dataset_from_pictures(entries, path.stem, f"archive {path}", request)
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
@@ -56,14 +24,18 @@ def open_zip(path: Path) -> zipfile.ZipFile:
         The open archive.
     """
     try:
-        archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise DataError(f"{str(path)!r} is no zip archive or a damaged one ({error})") from None
+        file = open_regular(path)
+    except OSError as error:
+        raise DataError(f"{str(path)!r} cannot be read: {reason_of(error)}") from None
     try:
+        archive = zipfile.ZipFile(file)
         _refuse_dangers(path, archive.infolist())
     except DataError:
-        archive.close()
+        file.close()
         raise
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        file.close()
+        raise DataError(f"{str(path)!r} is no zip archive or a damaged one ({error})") from None
     return archive
 
 
@@ -74,7 +46,7 @@ def _refuse_dangers(path: Path, infos: Sequence[zipfile.ZipInfo]) -> None:
         if name.startswith(("/", "\\")) or ".." in parts or (parts and parts[0].endswith(":")):
             raise DataError(
                 f"archive {str(path)!r} has an entry {name!r} that points outside of it (path "
-                "traversal); it is refused: make the archive anew"
+                "traversal); it is refused: make the archive again"
             )
         if stat.S_ISLNK(info.external_attr >> 16):
             raise DataError(f"archive {str(path)!r} has a symbolic link {name!r}; it is refused")
@@ -86,23 +58,3 @@ def _refuse_dangers(path: Path, infos: Sequence[zipfile.ZipInfo]) -> None:
             f"archive {str(path)!r} would unpack from {packed:,} to {unpacked:,} bytes (a zip "
             "bomb); it is refused: if it is honest, unpack it and pass the folder"
         )
-
-
-def _is_image(info: zipfile.ZipInfo) -> bool:
-    if not info.filename:  # a damaged directory: zipfile itself stumbles over it
-        return False
-    path = PurePosixPath(info.filename)
-    hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
-    return not info.is_dir() and not hidden and path.suffix.lower() in EXTENSIONS
-
-
-def _opener(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:
-    def open_entry() -> IO[bytes]:
-        if info.file_size > _LARGEST_FILE:
-            raise OSError(f"{info.file_size:,} bytes are too many for one image")
-        try:
-            return io.BytesIO(archive.read(info))
-        except Exception as error:  # damaged entries raise anything from EOFError to UnicodeError
-            raise OSError(str(error) or type(error).__name__) from None
-
-    return open_entry

@@ -2,11 +2,16 @@
 
 import logging
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 
+from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
+from transop.data.request import DatasetRequest
+from transop.data.splits import consecutive_splits, random_splits
 from transop.errors import DataError
 
 _log = logging.getLogger(__name__)
@@ -14,6 +19,69 @@ _log = logging.getLogger(__name__)
 _CHUNK = 2048
 _MOST_CLASSES = 100_000
 _SHAPES = "(n, h, w), (n, channels, h, w), (n, h, w, channels) or (n, pixels of square images)"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Images that belong together, such as those of one split.
+
+    Attributes:
+        split: which split they are; ``None`` if the images are to be split at random.
+        images: an array of any accepted shape.
+        labels: class numbers, or ``None``.
+        where: what to call the part in messages.
+        conformed: whether the images have the wanted shape already.
+    """
+
+    split: str | None
+    images: Any
+    labels: Any = None
+    where: str = ""
+    conformed: bool = False
+
+
+def dataset_from_parts(
+    parts: Sequence[Part],
+    name: str,
+    source: str,
+    request: DatasetRequest,
+    class_names: tuple[str, ...] | None = None,
+) -> ImageDataset:
+    """Convert arrays of images and join them to a data set.
+
+    Args:
+        parts: one for all images, or one per split.
+        name: what to call the data set.
+        source: where it comes from, in words.
+        request: wanted shape and seed.
+        class_names: one per label, if they have names.
+    """
+    parts = sorted(parts, key=lambda part: SPLIT_NAMES.index(part.split or "train"))
+    stacks, columns = [], []
+    for part in parts:
+        of = f" of {part.where}" if part.where else ""
+        images = part.images
+        if not part.conformed:
+            array = to_numpy(part.images, f"images{of}")
+            images = request.conform(
+                images_from_array(array, f"the image array{of}" if of else "images")
+            )
+        stacks.append(images)
+        columns.append(
+            labels_from_array(part.labels, len(images), f"the labels{of}" if of else "labels")
+        )
+    if len({stack.shape[1:] for stack in stacks}) > 1:
+        raise DataError(
+            f"the splits of {name} have images of different shapes; pass image_size and channels"
+        )
+    images = stacks[0] if len(stacks) == 1 else np.concatenate(stacks)
+    known = [column for column in columns if column is not None]
+    labels = np.concatenate(known) if len(known) == len(columns) else None
+    sizes = {part.split: len(s) for part, s in zip(parts, stacks, strict=True) if part.split}
+    splits = (
+        consecutive_splits(sizes) if sizes else random_splits(len(images), labels, request.seed)
+    )
+    return ImageDataset(images, labels, splits, DatasetMeta(name, source, class_names))
 
 
 def images_from_array(array: np.ndarray, name: str = "images") -> UInt8[np.ndarray, "n c h w"]:

@@ -40,11 +40,6 @@ SIXTEEN_ATTRIBUTES: tuple[str, ...] = (
 # fmt: on
 
 
-def image_name(index: int) -> str:
-    """Name the image with this index; CelebA counts from 1."""
-    return f"{index + 1:06d}.jpg"
-
-
 @dataclass(frozen=True)
 class AttributeTable:
     """The content of ``list_attr_celeba.txt``."""
@@ -52,15 +47,6 @@ class AttributeTable:
     files: tuple[str, ...]
     names: tuple[str, ...]
     values: Int8[np.ndarray, "files names"]  # -1 or 1
-
-
-def format_attributes(values: Int8[np.ndarray, "files names"], names: Sequence[str]) -> str:
-    """Write attributes as CelebA does."""
-    rows = [
-        f"{image_name(i)} " + " ".join(f"{value:2d}" for value in row)
-        for i, row in enumerate(values.tolist())
-    ]
-    return "\n".join([str(len(values)), " ".join(names) + " ", *rows]) + "\n"
 
 
 def parse_attributes(text: str, where: str) -> AttributeTable:
@@ -112,11 +98,6 @@ def _parse_rows(
         files.append(file)
         values[i] = [1 if cell == "1" else -1 for cell in cells]
     return tuple(files), names, values
-
-
-def format_partition(parts: Int64[np.ndarray, " files"]) -> str:
-    """Write the partition as CelebA does."""
-    return "".join(f"{image_name(i)} {part}\n" for i, part in enumerate(parts.tolist()))
 
 
 def parse_partition(text: str, files: Sequence[str], where: str) -> Int64[np.ndarray, " files"]:

@@ -7,24 +7,12 @@ import numpy as np
 
 from transop.data.dataset import DatasetMeta, ImageDataset
 from transop.data.download import mirror
-from transop.data.files import PublishedFile
 from transop.data.request import DatasetRequest
-from transop.data.sources import Catalogue, obtain
+from transop.data.sources import Catalogue, PublishedFile, obtain
 from transop.data.splits import consecutive_splits
 from transop.errors import DataError
 
-CLASS_NAMES = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-)
+_CLASSES = "airplane,automobile,bird,cat,deer,dog,frog,horse,ship,truck"
 
 # The binary version: the "python version" is a pickle, which could run code when opened.
 _FILE = PublishedFile(
@@ -68,11 +56,12 @@ def load_cifar10(request: DatasetRequest) -> ImageDataset:
             n_read += 1
     if n_read != len(_MEMBERS):
         raise DataError(f"{_FILE.name} holds {n_read} of {len(_MEMBERS)} batches; fetch it again")
+    names = tuple(_CLASSES.split(","))
     return ImageDataset(
-        images=images,
+        images=request.conform(images),
         labels=labels,
         splits=consecutive_splits(_SPLITS),
-        meta=DatasetMeta("cifar10", obtained.source, CLASS_NAMES, sources_tried=obtained.tried),
+        meta=DatasetMeta("cifar10", obtained.source, names, sources_tried=obtained.tried),
     )
 
 

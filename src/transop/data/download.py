@@ -1,24 +1,25 @@
-"""Download published files from public mirrors, giving up quickly where there is no internet."""
+"""Download published files, giving up quickly where there is no internet."""
 
-import logging
 import socket
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any
 from urllib.parse import urlsplit
-
-import pooch
 
 from transop.data.request import DatasetRequest
 from transop.data.sources import SourceUnavailable, Supplier
-from transop.progress import Progress
+from transop.errors import UserError
+from transop.files import digest_of_file, scratch_folder
+from transop.progress import Progress, silent
 
 RESOLVE_SECONDS = 3.0
 STALL_SECONDS = 15.0
+RETRY_SECONDS = 1.0
+_ATTEMPTS = 2
 _BLOCK = 2**18
 
 
@@ -34,44 +35,66 @@ def mirror(base: str, names: Sequence[str]) -> Supplier:
     """
 
     def fetch(folder: Path, request: DatasetRequest) -> None:
-        _require_reachable(base)
         for name in names:
-            _retrieve(base + name, folder, request.progress)
+            download(base + name, folder / name, request.progress)
 
     return Supplier(f"download from {base}", fetch)
 
 
-def _retrieve(url: str, folder: Path, progress: Progress) -> None:
-    """Let pooch fetch one file; the caller checks its content against the published checksum."""
-    pooch.get_logger().setLevel(logging.WARNING)
+def fetch_once(url: str, folder: Path, sha256: str) -> Path:
+    """Give a published file from a folder of the cache, downloading and checking it if need be.
 
-    def stream_to_file(url: str, output_file: str, _pooch: Any) -> None:
-        with (
-            urllib.request.urlopen(url, timeout=STALL_SECONDS) as response,
-            Path(output_file).open("wb") as target,
-        ):
-            length = int(response.headers.get("Content-Length") or 0)
-            description = f"downloading {url.rsplit('/', 1)[-1]}"
-            n_blocks = -(-length // _BLOCK) or None
-            for block in progress(_blocks(response), description, n_blocks):
-                target.write(block)
+    Args:
+        url: where it is published.
+        folder: where it is kept.
+        sha256: the digest of its content.
 
-    try:
-        pooch.retrieve(
-            url,
-            known_hash=None,
-            fname=url.rsplit("/", 1)[-1],
-            path=folder,
-            downloader=stream_to_file,
-        )
-    except (urllib.error.URLError, HTTPException, OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise SourceUnavailable(f"{url.rsplit('/', 1)[-1]}: {reason}") from None
+    Raises:
+        UserError: it cannot be downloaded, or something else was delivered.
+    """
+    kept = folder / url.rsplit("/", 1)[-1]
+    if kept.exists() and digest_of_file(kept) == sha256:
+        return kept
+    with scratch_folder(folder) as scratch:
+        fetched = scratch / kept.name
+        try:
+            download(url, fetched)
+        except SourceUnavailable as error:
+            raise UserError(f"{url} cannot be fetched ({error})") from None
+        if digest_of_file(fetched) != sha256:
+            raise UserError(f"{url} delivered another file than the published one (wrong sha256)")
+        return fetched.replace(kept)
 
 
-def _blocks(response: IO[bytes]) -> Iterator[bytes]:
-    while block := response.read(_BLOCK):
-        yield block
+def download(url: str, target: Path, progress: Progress = silent) -> None:
+    """Download a file, trying twice; the caller checks its content.
+
+    Raises:
+        SourceUnavailable: it cannot be downloaded.
+    """
+    _require_reachable(url)
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _stream(url, target, progress)
+        except urllib.error.HTTPError as error:  # an answer, so asking again changes nothing
+            raise SourceUnavailable(f"{target.name}: {error.code} {error.reason}") from None
+        except (urllib.error.URLError, HTTPException, OSError, ValueError) as error:
+            if attempt == _ATTEMPTS - 1:
+                reason = getattr(error, "reason", None) or error
+                raise SourceUnavailable(f"{target.name}: {reason}") from None
+            time.sleep(RETRY_SECONDS)
+    return None
+
+
+def _stream(url: str, target: Path, progress: Progress) -> None:
+    with (
+        urllib.request.urlopen(url, timeout=STALL_SECONDS) as response,
+        target.open("wb") as file,
+    ):
+        length = int(response.headers.get("Content-Length") or 0)
+        blocks = iter(lambda: response.read(_BLOCK), b"")
+        for block in progress(blocks, f"downloading {target.name}", -(-length // _BLOCK) or None):
+            file.write(block)
 
 
 def _require_reachable(url: str) -> None:

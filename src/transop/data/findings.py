@@ -54,25 +54,23 @@ def require_trainable(dataset: ImageDataset) -> None:
 
 def _all_identical(images: np.ndarray) -> bool:
     """Compare every image with the first, stopping at the first chunk that differs."""
-    first = images[0]
-    return all(
-        bool((images[start : start + _CHUNK] == first).all())
-        for start in range(0, len(images), _CHUNK)
-    )
+    starts = range(0, len(images), _CHUNK)
+    return all(bool((images[start : start + _CHUNK] == images[0]).all()) for start in starts)
 
 
 def _image_findings(dataset: ImageDataset) -> list[str]:
-    n = len(dataset)
+    n, found = len(dataset), []
     if n < FEWEST_IMAGES:
-        few = f"only {n} image{'s' if n > 1 else ''}: training needs at least {FEWEST_IMAGES}"
-        same = n > 1 and _all_identical(dataset.images)
-        return [few, f"all {n} images are identical"] if same else [few]
-    if _all_identical(dataset.images):
-        return [f"all {n} images are identical: there is no transformation to learn"]
-    looked_at = dataset.images
-    if n > _LOOKED_AT:
-        looked_at = looked_at[:: -(-n // _LOOKED_AT)]
-    n_constant = _count_constant(looked_at)
+        found.append(
+            f"only {n} image{'s' if n > 1 else ''}: training needs at least {FEWEST_IMAGES}"
+        )
+    if n > 1 and _all_identical(dataset.images):
+        found.append(f"all {n} images are identical: there is no transformation to learn")
+    if found:
+        return found
+    looked_at = dataset.images[:: -(-n // _LOOKED_AT)]
+    chunks = (looked_at[start : start + _CHUNK] for start in range(0, len(looked_at), _CHUNK))
+    n_constant = sum(int((c.min((1, 2, 3)) == c.max((1, 2, 3))).sum()) for c in chunks)
     if n_constant:
         return [
             f"{n_constant} of {len(looked_at)} images looked at are constant "
@@ -81,33 +79,25 @@ def _image_findings(dataset: ImageDataset) -> list[str]:
     return []
 
 
-def _count_constant(images: np.ndarray) -> int:
-    count = 0
-    for start in range(0, len(images), _CHUNK):
-        chunk = images[start : start + _CHUNK]
-        count += int((chunk.min(axis=(1, 2, 3)) == chunk.max(axis=(1, 2, 3))).sum())
-    return count
-
-
 def _label_findings(dataset: ImageDataset) -> list[str]:
     if dataset.labels is None:
         return []
     present = np.unique(dataset.labels)
+    names = dataset.meta.class_names or ()
+
+    def named(label: int) -> str:
+        return repr(names[label]) if label < len(names) else str(label)
+
     if len(present) == 1:
         return [
-            f"one class only ({_class_name(dataset, int(present[0]))}): labels cannot guide "
+            f"one class only ({named(int(present[0]))}): labels cannot guide "
             "classifiers or same-class pairs"
         ]
     found = []
     for split, rows in dataset.splits.items():
-        absent = np.setdiff1d(present, dataset.labels[rows])
-        if len(absent):
-            names = ", ".join(_class_name(dataset, int(label)) for label in absent[:5])
+        absent = np.setdiff1d(present, dataset.labels[rows]).tolist()
+        if absent:
             more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
-            found.append(f"class {names}{more} is absent from the {split} split")
+            shown = ", ".join(named(label) for label in absent[:5])
+            found.append(f"class {shown}{more} is absent from the {split} split")
     return found
-
-
-def _class_name(dataset: ImageDataset, label: int) -> str:
-    names = dataset.meta.class_names
-    return repr(names[label]) if names is not None and label < len(names) else str(label)

@@ -1,6 +1,7 @@
-"""The front door: any source a user can name becomes an `ImageDataset`."""
+"""Read any source a user can name into an `ImageDataset`."""
 
 import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,49 +9,64 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from transop.data.archive import load_zip
-from transop.data.arrays import images_from_array, labels_from_array, to_numpy
-from transop.data.conform import check_wishes, conform
-from transop.data.dataset import DatasetMeta, ImageDataset
+from transop.config import DataSettings
+from transop.data.arrays import Part, dataset_from_parts, labels_from_array
+from transop.data.celeba import is_celeba, load_celeba
+from transop.data.conform import Crop, Fit, check_options, conform
+from transop.data.dataset import ImageDataset
 from transop.data.findings import with_findings
-from transop.data.folder import load_folder
-from transop.data.idx_folder import is_idx_folder, load_idx_folder
+from transop.data.folder import load_folder, load_zip
+from transop.data.idx import is_idx_folder, load_idx_folder
+from transop.data.items import is_item_source, parts_from_items
 from transop.data.numpy_files import load_npy, load_npz
-from transop.data.request import DatasetRequest, cache_folder
+from transop.data.request import SPLITS, DatasetRequest, cache_folder
 from transop.data.splits import random_splits
 from transop.errors import DataError
 from transop.progress import Progress, silent
 
-Source = str | Path | np.ndarray | Tensor | ImageDataset
+# A name, a path, an array, a tensor, a data set of torch or Hugging Face, or several by split.
+Source = str | Path | np.ndarray | Tensor | ImageDataset | Sequence[Any] | Mapping[str, Any]
 
 
 def load_dataset(
-    source: Source,
+    source: Source | Any,
     *,
     labels: Any = None,
     path: str | Path | None = None,
     image_size: int | None = None,
     channels: int | None = None,
+    fit: Fit = "crop",
+    crop: Crop | None = None,
+    split: str | None = None,
     cache_dir: str | Path | None = None,
     seed: int = 0,
     offline: bool = False,
     progress: Progress | None = None,
     **options: Any,
 ) -> ImageDataset:
-    """Load images from a data set name, a file, a folder or an array.
+    """Load images from a data set name, a file, a folder, an array or another library's data set.
 
     Args:
-        source: a name from ``DATASETS``; a folder of images (classes are subfolders); a ``.npy``,
-            ``.npz`` or ``.zip`` file; an array or tensor of images; or an `ImageDataset`.
-        labels: class numbers, for arrays and ``.npy`` files.
+        source: a name from ``DATASETS``; a folder of images (classes are subfolders) or in
+            CelebA's or MNIST's layout; a ``.npy``, ``.npz`` or ``.zip`` file; an array or tensor
+            of images; a torch ``Dataset``, a Hugging Face ``Dataset`` or a list of images; a
+            mapping from split names to any of the last three; or an `ImageDataset`.
+        labels: class numbers, for arrays, ``.npy`` and ``.npz`` files and an `ImageDataset`.
         path: for names: a folder that already holds the published files.
         image_size: height and width to convert to; the source's own if not given.
         channels: 1 for grey, 3 for colour; the source's own if not given.
+        fit: images that are not square are cropped to the central square (``"crop"``) or padded
+            with black (``"pad"``).
+        crop: which part of every image to keep: the side of the central square in pixels, a
+            name (``"celeba"``: the central square of a 178 x 218 picture at any scale), or
+            (left, top, right, bottom) as shares of width and height, stretched to a square.
+        split: ``"random"`` splits 80/10/10 by ``seed``; CelebA also has ``"paper"`` and
+            ``"official"``; the source's own if not given.
         cache_dir: where files are kept; `cache_folder` if not given.
         seed: decides the 80/10/10 split of sources that have none.
-        offline: never touch the network.
+        offline: never use the network.
         progress: announces long work.
-        **options: further wishes of single data sets, such as the number of images to generate.
+        **options: further options of single data sets, such as the number of images to generate.
 
     Returns:
         The data set; odd but usable data is described in its ``meta.notes``.
@@ -58,11 +74,16 @@ def load_dataset(
     Raises:
         DataError: the source is unknown, unreachable, unreadable or holds no images.
     """
-    check_wishes(image_size, channels)
+    check_options(image_size, channels, fit, crop)
+    if split is not None and split not in SPLITS:
+        raise DataError(f"split={split!r} does not exist; choose one of {', '.join(SPLITS)}")
     request = DatasetRequest(
         path=None if path is None else Path(path),
         image_size=image_size,
         channels=channels,
+        fit=fit,
+        crop=crop,
+        split=split,
         cache_dir=cache_folder() if cache_dir is None else Path(cache_dir).expanduser().resolve(),
         seed=seed,
         offline=offline,
@@ -70,19 +91,75 @@ def load_dataset(
         options=options,
     )
     dataset = _open(source, labels, request)
-    images = conform(dataset.images, image_size, channels)
+    images = conform(dataset.images, image_size, channels)  # what a loader left as it was
     if images is not dataset.images:
         dataset = replace(dataset, images=images)
+    if split == "random":
+        splits = random_splits(len(dataset), dataset.labels, seed)
+        dataset = replace(dataset, splits=splits)
     return dataset if dataset is source else with_findings(dataset)
 
 
-def _open(source: Source, labels: Any, request: DatasetRequest) -> ImageDataset:
+def dataset_from_settings(
+    settings: DataSettings,
+    source: Any = None,
+    *,
+    labels: Any = None,
+    offline: bool = False,
+    progress: Progress | None = None,
+) -> ImageDataset:
+    """Load the images that the ``data`` section of the settings describes.
+
+    Args:
+        settings: the section.
+        source: takes the place of ``data.source``; all other settings still apply. An
+            `ImageDataset` was cropped and split when it was loaded: only size and channels apply.
+        labels: class numbers, for arrays.
+        offline: never use the network.
+        progress: announces long work.
+    """
+    if isinstance(source, ImageDataset):
+        size, channels = settings.image_size, settings.channels
+        return load_dataset(source, labels=labels, image_size=size, channels=channels)
+    return load_dataset(
+        settings.source if source is None else source,
+        labels=labels,
+        image_size=settings.image_size,
+        channels=settings.channels,
+        fit=settings.fit,
+        crop=settings.crop,
+        split=settings.split,
+        offline=offline,
+        progress=progress,
+    )
+
+
+def _open(source: Any, labels: Any, request: DatasetRequest) -> ImageDataset:
     """Find out what kind of source it is and read it."""
     if isinstance(source, ImageDataset):
-        return source
+        return _again(source, labels, request)
     if isinstance(source, (str, Path)):
         return _open_named(source, labels, request)
-    return dataset_from_array(source, labels, request)
+    request.refuse_options("array")
+    if is_item_source(source):
+        if labels is not None:
+            raise DataError("labels cannot be given for a data set of items: it has its own")
+        parts, class_names = parts_from_items(source, request)
+        return dataset_from_parts(parts, "items", type(source).__name__, request, class_names)
+    if not (hasattr(source, "__array__") or isinstance(source, list | tuple | Tensor)):
+        raise DataError(
+            f"a source of type {type(source).__name__} cannot be read; pass a name, a path, an "
+            "array or tensor of images, or a data set with a length and items"
+        )
+    return dataset_from_parts([Part(None, source, labels)], "array", "memory", request)
+
+
+def _again(dataset: ImageDataset, labels: Any, request: DatasetRequest) -> ImageDataset:
+    """Apply labels, size, channels and crop to a data set that was loaded before."""
+    if labels is not None:
+        dataset = replace(dataset, labels=labels_from_array(labels, len(dataset)))
+    images = request.conform(dataset.images)
+    return dataset if images is dataset.images else replace(dataset, images=images)
 
 
 def _open_named(source: str | Path, labels: Any, request: DatasetRequest) -> ImageDataset:
@@ -115,6 +192,8 @@ def _open_file(place: Path, labels: Any, request: DatasetRequest) -> ImageDatase
         raise DataError(
             f"labels cannot be given for {str(place)!r}: its subfolders are the classes"
         )
+    if is_celeba(place):
+        return load_celeba(replace(request, path=place))
     if place.is_dir():
         return (load_idx_folder if is_idx_folder(place) else load_folder)(place, request)
     if place.suffix.lower() == ".zip":
@@ -131,19 +210,4 @@ def _unknown(source: str, names: tuple[str, ...]) -> str:
     return (
         f"data set {source!r} is neither a known name nor an existing file or folder{hint}; "
         f"names: {', '.join(names)}; or give a folder of images, a .npy, .npz or .zip file"
-    )
-
-
-def dataset_from_array(
-    array: Any, labels: Any, request: DatasetRequest, name: str = "array", origin: str = "memory"
-) -> ImageDataset:
-    """Make a data set of an array of images, split at random."""
-    images = images_from_array(to_numpy(array, "images"))
-    images = conform(images, request.image_size, request.channels)
-    classes = labels_from_array(labels, len(images))
-    return ImageDataset(
-        images=images,
-        labels=classes,
-        splits=random_splits(len(images), classes, request.seed),
-        meta=DatasetMeta(name, origin),
     )

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from transop.data.archive import open_zip
-from transop.data.arrays import images_from_array, labels_from_array
-from transop.data.conform import conform
-from transop.data.dataset import DatasetMeta, ImageDataset
+from transop.data.arrays import Part, dataset_from_parts
+from transop.data.dataset import ImageDataset
 from transop.data.request import DatasetRequest
-from transop.data.splits import consecutive_splits, random_splits
 from transop.errors import DataError
+from transop.files import reason_of, require_regular
 
 _IMAGE_KEYS = ("images", "image", "x", "data", "arr_0")
 _LABEL_KEYS = ("labels", "label", "y", "targets", "target", "arr_1")
@@ -31,14 +30,14 @@ def load_npy(path: Path, labels: Any, request: DatasetRequest) -> ImageDataset:
     Args:
         path: the file.
         labels: class numbers, or ``None``.
-        request: wanted size and channels, and seed.
+        request: wanted shape and seed.
 
     Returns:
         The images, split 80/10/10.
     """
     request.refuse_options(f"file {path.name}")
-    array = _reading(path.name, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
-    return _dataset([(None, array, labels)], path, request)
+    part = Part(None, read_npy(path, mapped=True), labels, path.name)
+    return dataset_from_parts([part], path.stem, f"file {path}", request)
 
 
 def load_npz(path: Path, labels: Any, request: DatasetRequest) -> ImageDataset:
@@ -51,51 +50,79 @@ def load_npz(path: Path, labels: Any, request: DatasetRequest) -> ImageDataset:
     Args:
         path: the file.
         labels: class numbers, if the file has none.
-        request: wanted size and channels, and seed.
+        request: wanted shape and seed.
 
     Returns:
         The images; split 80/10/10 unless the file has splits.
     """
     request.refuse_options(f"file {path.name}")
     with open_zip(path) as archive:
-        names = {Path(n).stem: n for n in archive.namelist() if n.endswith(".npy")}
+        members = _members(path, archive)
         parts = []
-        for split, image_key, label_key in _keys(path, tuple(names)):
-            images = _member(path, archive, names[image_key])
-            own = None if label_key is None else _member(path, archive, names[label_key])
-            parts.append((split, images, own if labels is None else labels))
-    return _dataset(parts, path, request)
+        for split, image_key, label_key in _keys(path, tuple(members)):
+            images = _member(path, archive, members[image_key])
+            own = None if label_key is None else _member(path, archive, members[label_key])
+            where = path.name if split is None else f"the {split} part of {path.name}"
+            parts.append(Part(split, images, own if labels is None else labels, where))
+    return dataset_from_parts(parts, path.stem, f"file {path}", request)
+
+
+def read_npy(path: Path, *, mapped: bool = False) -> np.ndarray:
+    """Read or map the array of a ``.npy`` file, refusing pickles and damage."""
+
+    def read() -> Any:
+        require_regular(path)
+        return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+
+    return _reading(path.name, read)
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read every array of a ``.npz`` file by its name, refusing bombs, pickles and damage."""
     with open_zip(path) as archive:
-        members = [name for name in archive.namelist() if name.endswith(".npy")]
-        return {Path(name).stem: _member(path, archive, name) for name in members}
+        members = _members(path, archive)
+        return {name: _member(path, archive, info) for name, info in members.items()}
+
+
+def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """List the arrays of an archive by name; a name that occurs twice is refused."""
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        name = info.filename.removesuffix(".npy")
+        if name == info.filename:
+            continue
+        if name in members:
+            raise DataError(
+                f"{path.name} holds the array {name!r} twice, so it is not clear which one is "
+                "meant; save it again with np.savez"
+            )
+        members[name] = info
+    return members
 
 
 def _reading(name: str, read: Callable[[], Any]) -> np.ndarray:
     """Read an array; whatever numpy says about bad bytes becomes one clear error."""
     try:
         array = read()
+    except OSError as error:
+        raise DataError(f"{name} cannot be read: {reason_of(error)}") from None
     except Exception as error:  # damaged headers raise anything from SyntaxError to MemoryError
         if any(word in str(error).lower() for word in ("pickle", "python objects")):
             raise DataError(
                 f"{name} holds an object array or a pickle, which could run code and is never "
                 "loaded; save one numeric array, e.g. np.save(file, np.stack(images))"
             ) from None
-        reason = str(error).split("\n")[0] or type(error).__name__
-        raise DataError(f"{name} is damaged or no numpy file ({reason}); save it again") from None
+        raise DataError(f"{name} is no numpy file or a damaged one ({error})") from None
     if not isinstance(array, np.ndarray):
         raise DataError(f"{name} holds no numpy array; save one with np.save")
     return array
 
 
-def _member(path: Path, archive: zipfile.ZipFile, member: str) -> np.ndarray:
+def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
     def read() -> Any:
-        return np.load(io.BytesIO(archive.read(member)), allow_pickle=False)
+        return np.load(io.BytesIO(archive.read(info)), allow_pickle=False)
 
-    return _reading(f"{member} in {path.name}", read)
+    return _reading(f"{info.filename} in {path.name}", read)
 
 
 def _keys(path: Path, names: tuple[str, ...]) -> list[tuple[str | None, str, str | None]]:
@@ -104,10 +131,8 @@ def _keys(path: Path, names: tuple[str, ...]) -> list[tuple[str | None, str, str
     found: list[tuple[str | None, str, str | None]] = []
     for split, endings in _SPLIT_KEYS.items():
         for ending in endings:
-            image = _first(known, tuple(f"{key}_{ending}" for key in _IMAGE_KEYS))
-            image = image or _first(known, tuple(f"{ending}_{key}" for key in _IMAGE_KEYS))
-            label = _first(known, tuple(f"{key}_{ending}" for key in _LABEL_KEYS))
-            label = label or _first(known, tuple(f"{ending}_{key}" for key in _LABEL_KEYS))
+            image = _first(known, _with_ending(_IMAGE_KEYS, ending))
+            label = _first(known, _with_ending(_LABEL_KEYS, ending))
             if image is not None:
                 found.append((split, image, label))
                 break
@@ -122,29 +147,9 @@ def _keys(path: Path, names: tuple[str, ...]) -> list[tuple[str | None, str, str
     return [(None, image, _first(known, _LABEL_KEYS))]
 
 
-def _first(known: dict[str, str], keys: tuple[str, ...]) -> str | None:
+def _with_ending(keys: tuple[str, ...], ending: str) -> list[str]:
+    return [f"{key}_{ending}" for key in keys] + [f"{ending}_{key}" for key in keys]
+
+
+def _first(known: dict[str, str], keys: tuple[str, ...] | list[str]) -> str | None:
     return next((known[key] for key in keys if key in known), None)
-
-
-def _dataset(
-    parts: list[tuple[str | None, np.ndarray, Any]], path: Path, request: DatasetRequest
-) -> ImageDataset:
-    """Convert and join the parts; parts with names are splits."""
-    stacks, columns = [], []
-    for split, array, labels in parts:
-        where = path.name if split is None else f"the {split} part of {path.name}"
-        images = images_from_array(array, f"the image array of {where}")
-        stacks.append(conform(images, request.image_size, request.channels))
-        columns.append(labels_from_array(labels, len(images), f"the labels of {where}"))
-    if len({stack.shape[1:] for stack in stacks}) > 1:
-        raise DataError(
-            f"the splits of {path.name} have images of different shapes; pass image_size"
-        )
-    images = stacks[0] if len(stacks) == 1 else np.concatenate(stacks)
-    known = [column for column in columns if column is not None]
-    classes = np.concatenate(known) if len(known) == len(columns) else None
-    sizes = {split: len(stack) for (split, _, _), stack in zip(parts, stacks, strict=True) if split}
-    splits = (
-        consecutive_splits(sizes) if sizes else random_splits(len(images), classes, request.seed)
-    )
-    return ImageDataset(images, classes, splits, DatasetMeta(path.stem, f"file {path}"))

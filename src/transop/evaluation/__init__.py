@@ -7,7 +7,6 @@ from transop.evaluation.extrapolation import (
     same_class_pairs,
     stopping_time,
 )
-from transop.evaluation.identity import KeptIdentity, measure_kept_identity
 from transop.evaluation.invariance import (
     Invariance,
     Strip,
@@ -15,23 +14,47 @@ from transop.evaluation.invariance import (
     draw_strip,
     measure_invariance,
 )
+from transop.evaluation.kept import (
+    FIXED,
+    LENGTHS,
+    KeptCurve,
+    KeptIdentity,
+    measure_kept_curves,
+    measure_kept_identity,
+)
+from transop.evaluation.lengths import (
+    factor_for_length,
+    far_length,
+    far_scale,
+    half_way_scale,
+    spread_covered,
+)
 from transop.evaluation.protocol import PathModel
 from transop.evaluation.reconstruction import classifier_accuracy, reconstruction_error
 
 __all__ = [
+    "FIXED",
+    "LENGTHS",
     "ExtrapolationResult",
     "Invariance",
+    "KeptCurve",
     "KeptIdentity",
     "PathModel",
     "Strip",
     "Tolerance",
     "classifier_accuracy",
     "draw_strip",
+    "factor_for_length",
+    "far_length",
+    "far_scale",
+    "half_way_scale",
     "lead_over",
     "measure_extrapolation",
     "measure_invariance",
+    "measure_kept_curves",
     "measure_kept_identity",
     "reconstruction_error",
     "same_class_pairs",
+    "spread_covered",
     "stopping_time",
 ]

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from transop.evaluation.protocol import PathModel
 from transop.evaluation.reconstruction import CHUNK
-from transop.inference import relative_miss, way_covered
+from transop.inference import relative_miss, share_covered
 from transop.progress import Progress, silent
 
 _STOPS = torch.linspace(0.01, 1, 100)  # where on their way paths may be asked to stop
@@ -34,7 +34,7 @@ class ExtrapolationResult:
     correct: Float[Tensor, "pairs t"]  # 1 where the classifier names the true class
     control_correct: Float[Tensor, "pairs t"]
     residual: Float[Tensor, " pairs"]  # |z1 - end point| / |z1|
-    way: Float[Tensor, " pairs"]  # share of the way from z0 to z1 that the path covers
+    share_covered: Float[Tensor, " pairs"]  # of the distance from z0 to z1
     stop: float = 1.0  # the time on the inferred path that counts as t = 1
 
     def accuracy(self) -> list[float]:
@@ -114,7 +114,7 @@ def measure_extrapolation(
     """
     stop = 1.0 if residual is None else stopping_time(model, first, second, residual)
     when = stop * torch.tensor([1.0, *times])
-    correct, control, missing, way = [], [], [], []
+    correct, control, missing, covered = [], [], [], []
     starts = range(0, len(first), CHUNK)
     for start in progress(starts, "following paths", len(starts)):
         chunk = slice(start, start + CHUNK)
@@ -124,7 +124,7 @@ def measure_extrapolation(
         line = z0[:, None] + when[1:, None].to(z0) / stop * (end - z0[:, None])
         missed = (z1 - end[:, 0]).norm(dim=1)
         missing.append(relative_miss(missed, z1))
-        way.append(way_covered(missed, z0, z1))
+        covered.append(share_covered(missed, z0, z1))
         truth = labels[chunk].to(z0.device)[:, None]
         correct.append(_classes(model, classifier, path) == truth)
         control.append(_classes(model, classifier, line) == truth)
@@ -133,7 +133,7 @@ def measure_extrapolation(
         correct=torch.cat(correct).float().cpu(),
         control_correct=torch.cat(control).float().cpu(),
         residual=torch.cat(missing).cpu(),
-        way=torch.cat(way).cpu(),
+        share_covered=torch.cat(covered).cpu(),
         stop=stop,
     )
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from transop.data import ImageDataset
 from transop.errors import UserError
+from transop.identity import Identity, describe_identity
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
 
@@ -46,6 +47,7 @@ class Invariance:
             compares operators of different magnitude.
         counts: images of each class.
         examples: of each class the row of its most typical image, -1 without one.
+        identity: whose opinion the scales keep, in words.
     """
 
     class_names: tuple[str, ...]
@@ -54,6 +56,7 @@ class Invariance:
     moves: Float[np.ndarray, "k m"]
     counts: Int[np.ndarray, " k"]
     examples: Int[np.ndarray, " k"]
+    identity: str = ""
 
     def ranking(self, label: int) -> list[Tolerance]:
         """List a class's operators, those it tolerates most first.
@@ -108,7 +111,8 @@ def measure_invariance(
     """Average the encoded scales over held-out images of every class.
 
     Args:
-        model: with a coefficient encoder; its classifier names images that have no label.
+        model: with a coefficient encoder; its identity names images that have no label, and all
+            images if it comes from the neighbour graph.
         dataset: the images; test images if it has some, else validation, else training images.
         n_images: how many to look at, at most.
         progress: announces long work.
@@ -116,33 +120,41 @@ def measure_invariance(
     living = model.operators.living().nonzero()[:, 0].cpu()
     if len(living) == 0:
         raise UserError("no operator of this run is living; train it with less operator_decay")
-    if dataset.labels is None and not model.names_classes:
+    identity = None if model.classifier is None else Identity.of(model)
+    by_graph = identity is not None and identity.source == "graph"
+    given = None if by_graph else dataset.labels
+    if given is None and not model.names_classes:
         raise UserError(
             f"data set '{dataset.meta.name}' has no labels and the model no classifier that names "
             "classes, so there is nothing to average over; use images with classes"
         )
     split = next(name for name in ("test", "validation", "train") if name in dataset.splits)
     rows = dataset.splits[split][:n_images]
-    latents, labels = _encode(model, dataset, rows, progress)
+    latents, labels = _encode(model, dataset, rows, given, progress)
     scales = model.scales_at(latents).cpu()[:, living]
     matrices = model.operators.operators[living.to(latents.device)]
     speeds = torch.einsum("mij,bj->bmi", matrices, latents).norm(dim=2)
     relative = (speeds / latents.norm(dim=1, keepdim=True).clamp_min(1e-12)).cpu() * scales
-    n_classes = max(int(labels.max()) + 1, dataset.n_classes)
+    names = model.class_names or dataset.meta.class_names
+    if identity is not None and given is None:
+        names = identity.names
+    n_classes = max(
+        int(labels.max()) + 1, len(names or ()), 0 if given is None else dataset.n_classes
+    )
     averages, moves, examples = [], [], []
     for label in range(n_classes):
         own = (labels == label).nonzero()[:, 0]
         averages.append(scales[own].mean(0))
         moves.append(relative[own].mean(0))
         examples.append(_most_typical(latents.cpu(), own, rows))
-    names = model.class_names or dataset.meta.class_names or tuple(map(str, range(n_classes)))
     return Invariance(
-        class_names=tuple(names[:n_classes]),
+        class_names=names or tuple(map(str, range(n_classes))),
         operators=tuple(living.tolist()),
         scales=torch.stack(averages).numpy(),
         moves=torch.stack(moves).numpy(),
         counts=torch.bincount(labels, minlength=n_classes).numpy(),
         examples=np.array(examples),
+        identity=describe_identity(model.identity_facts),
     )
 
 
@@ -164,7 +176,7 @@ def draw_strip(
     path = torch.linspace(-_REACH, _REACH, _N_FRAMES) * average
     coefficients = torch.zeros(_N_FRAMES, model.operators.n_operators)
     coefficients[:, cell.operator] = path
-    moved = model.transport(latents, coefficients)
+    moved = model.transport(coefficients, latents)
     opinions = None
     if model.names_classes:
         opinions = model.classify_latents(moved).argmax(1).cpu().numpy()
@@ -172,17 +184,21 @@ def draw_strip(
 
 
 def _encode(
-    model: ManifoldAutoencoder, dataset: ImageDataset, rows: np.ndarray, progress: Progress
+    model: ManifoldAutoencoder,
+    dataset: ImageDataset,
+    rows: np.ndarray,
+    given: np.ndarray | None,
+    progress: Progress,
 ) -> tuple[Float[Tensor, "n d"], Int[Tensor, " n"]]:
-    """Encode images and name them: by their labels, else by the classifier."""
+    """Encode images and name them: by the given labels, else by the model's identity."""
     latents, labels = [], []
     starts = range(0, len(rows), _CHUNK)
     for start in progress(starts, "reading scales", len(starts)):
         part = rows[start : start + _CHUNK]
         images = dataset.batch(part)
         latents.append(model.encode(images))
-        if dataset.labels is not None:
-            labels.append(torch.from_numpy(dataset.labels[part]))
+        if given is not None:
+            labels.append(torch.from_numpy(given[part]))
         else:
             labels.append(model.classify(images).argmax(1).cpu())
     return torch.cat(latents), torch.cat(labels)

@@ -1,9 +1,10 @@
-"""The page in the browser: what was learned, to look at and to steer; calls public functions only.
+"""The page in the browser: look at what a run has learned and try it out.
 
-Each view has two files: its sums in this folder, without Gradio, and its layout in ``views``.
-Gradio itself is imported by ``views``, ``page``, ``visitors`` and ``server`` alone.
+Each view has two files: this folder computes its numbers and images without Gradio, and ``views``
+lays them out. Only ``views``, ``page`` and ``server`` import Gradio. ``gate`` decides which
+requests reach it.
 """
 
-from transop.explorer.opened import OpenRun, open_run
+from transop.explorer.opened import ExploredRun
 
-__all__ = ["OpenRun", "open_run"]
+__all__ = ["ExploredRun"]

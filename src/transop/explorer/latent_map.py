@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from transop.errors import UserError
-from transop.explorer.opened import NINE_IN_TEN, OpenRun
+from transop.explorer.opened import NINE_IN_TEN, ExploredRun
 
 
 @dataclass(frozen=True)
@@ -28,21 +28,21 @@ class LatentMap:
     scales: Float[np.ndarray, "n m"] | None
 
 
-def draw_map(run: OpenRun) -> LatentMap:
+def draw_map(run: ExploredRun) -> LatentMap:
     """Project the latent points of held-out images onto their principal components."""
-    if run.latents is None or run.dataset is None:
+    if run.shown_latents is None or run.images is None:
         raise UserError(run.missing)
-    latents = run.latents.cpu().numpy().astype(np.float64)
+    latents = run.shown_latents.cpu().numpy().astype(np.float64)
     centred = latents - latents.mean(0)
     _, sizes, axes = np.linalg.svd(centred, full_matrices=False)
     points = centred @ axes[:2].T
     if points.shape[1] < 2:  # a single latent dimension lies on a line
         points = np.concatenate([points, np.zeros_like(points)], axis=1)[:, :2]
     share = float((sizes[:2] ** 2).sum() / max((sizes**2).sum(), 1e-12))
-    labels = None if run.dataset.labels is None else run.dataset.labels[: len(points)]
+    labels = None if run.images.labels is None else run.images.labels[: len(points)]
     scales = None
     if run.model.coefficient_encoder is not None:
-        scales = run.model.scales_at(run.latents).cpu().numpy()[:, run.operators]
+        scales = run.model.scales_at(run.shown_latents).cpu().numpy()[:, run.living_operators]
     return LatentMap(points, share, labels, scales)
 
 

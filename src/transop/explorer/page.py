@@ -6,34 +6,33 @@ from html import escape
 
 import gradio as gr
 
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
+from transop.explorer.uploads import Uploads
 from transop.explorer.views import VIEWS
 
 _FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 _MONO = ("ui-monospace", "Menlo", "Consolas", "monospace")
-_CLEANING_SECONDS = 600  # uploads are deleted when read; this is for those nobody read
 
 
-def build_page(run: OpenRun) -> gr.Blocks:
+def build_page(run: ExploredRun, uploads: Uploads) -> gr.Blocks:
     """Lay out a page about a run, one tab per view."""
-    name = run.folder.path.resolve().name
+    name = run.name
     title = f"transop explorer: {name}"
-    cleaning = (_CLEANING_SECONDS, _CLEANING_SECONDS)
-    page = gr.Blocks(title=title, analytics_enabled=False, delete_cache=cleaning)
+    page = gr.Blocks(title=title, analytics_enabled=False)
     with page:
         gr.HTML(_heading(run, name))
         with gr.Tabs():
             for view, lay_out in VIEWS.items():
                 with gr.Tab(view, id=view):
-                    lay_out(run)
+                    lay_out(run, uploads)
     return page
 
 
-def _heading(run: OpenRun, name: str) -> str:
-    """Say in one line what is being looked at."""
+def _heading(run: ExploredRun, name: str) -> str:
+    """Say in one line which run the page shows."""
     model = run.model
     channels, size, _ = model.image_shape
-    living, total = len(run.operators), model.operators.n_operators
+    living, total = len(run.living_operators), model.operators.n_operators
     facts = (
         f"{living} of {total} operators alive in {model.latent_dimension} latent dimensions; "
         f"{'grey' if channels == 1 else 'colour'} images of {size} x {size} pixels"

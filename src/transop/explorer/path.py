@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 from transop.explorer.transform import probabilities
 from transop.operators import transport_path
 
@@ -20,8 +20,8 @@ _MOST_CURVES = 4
 
 
 @dataclass(frozen=True)
-class Way:
-    """Images and opinions along one way through latent space."""
+class Frames:
+    """Images along a path or a line in latent space, with their class probabilities."""
 
     frames: Float[np.ndarray, "t c h w"]
     probabilities: Float[np.ndarray, "t k"] | None
@@ -29,7 +29,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Track:
-    """The latent points of both ways: small enough to keep for every visitor.
+    """The latent points of the path and the line: small enough to keep for every session.
 
     Attributes:
         times: from -1 to 3; 0 is the start, 1 the end.
@@ -60,8 +60,8 @@ class Walk:
     """
 
     track: Track
-    path: Way
-    line: Way
+    path: Frames
+    line: Frames
     coefficients: Float[np.ndarray, " m"]
     residual: float
     converged: bool
@@ -76,7 +76,7 @@ class Walk:
         return self.track.position(t)
 
 
-def walk(run: OpenRun, start: Float[Tensor, "c h w"], end: Float[Tensor, "c h w"]) -> Walk:
+def walk(run: ExploredRun, start: Float[Tensor, "c h w"], end: Float[Tensor, "c h w"]) -> Walk:
     """Infer the coefficients between two images and follow them from t = -1 to 3."""
     model = run.model
     points = model.encode(torch.stack([start, end]))
@@ -89,15 +89,15 @@ def walk(run: OpenRun, start: Float[Tensor, "c h w"], end: Float[Tensor, "c h w"
     track = Track(*(part.cpu().numpy() for part in (times, along, straight)))
     return Walk(
         track,
-        _way(run, along),
-        _way(run, straight),
+        _frames(run, along),
+        _frames(run, straight),
         found.coefficients[0].cpu().numpy(),
         float(found.residual[0]),
         bool(found.converged[0]),
     )
 
 
-def warm_up(run: OpenRun) -> None:
+def warm_up(run: ExploredRun) -> None:
     """Do once for nobody what takes seconds the first time, so that nobody waits for it.
 
     That is Matplotlib, which Gradio asks for at the first touch of a slider, and the solver's
@@ -108,9 +108,9 @@ def warm_up(run: OpenRun) -> None:
 
 
 def frames_at(
-    run: OpenRun, track: Track, t: float
+    run: ExploredRun, track: Track, t: float
 ) -> tuple[float, Float[np.ndarray, "c h w"], Float[np.ndarray, "c h w"]]:
-    """Decode both ways at the time nearest to ``t``; give that time, the path's and the line's."""
+    """Decode path and line at the time nearest to ``t``; give that time and both images."""
     at = track.position(t)
     points = torch.from_numpy(np.stack([track.path[at], track.line[at]])).to(run.model.device)
     path, line = run.model.decode(points).cpu().numpy()
@@ -123,8 +123,8 @@ def _bounded(points: Float[Tensor, "t d"]) -> Float[Tensor, "t d"]:
     return torch.where(finite, points, torch.zeros_like(points))
 
 
-def _way(run: OpenRun, points: Float[Tensor, "t d"]) -> Way:
-    return Way(run.model.decode(points).cpu().numpy(), probabilities(run, points))
+def _frames(run: ExploredRun, points: Float[Tensor, "t d"]) -> Frames:
+    return Frames(run.model.decode(points).cpu().numpy(), probabilities(run, points))
 
 
 def notable_classes(walked: Walk) -> list[int]:

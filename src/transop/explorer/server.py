@@ -1,38 +1,46 @@
-"""Serve the page: on loopback, without the internet, and nothing but the page."""
+"""Serve the page: without the internet, to its own page only, and nothing but the page."""
 
 from __future__ import annotations
 
-import inspect
 import os
 import socket
 import tempfile
+import time
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Timer
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any
 
 from transop.errors import UserError
-from transop.explorer.intake import LARGEST_FILE
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 from transop.explorer.path import warm_up
+from transop.explorer.uploads import Uploads
+from transop.extras import require
 
 if TYPE_CHECKING:
+    import uvicorn
     from gradio import Blocks
 
 LOOPBACK = "127.0.0.1"
-_UPLOADS = "transop-explorer-"
-_MOST_VISITORS = 500  # whose images and paths are remembered; the longest absent go first
-# Each thread keeps memory of its own, and more of them than cores gain nothing. Two slow answers at
-# a time (``PATIENT``) leave room for quick ones.
-_THREADS = 4
+_FOLDER = "transop-explorer-"
+_MOST_SESSIONS = 100  # whose images and paths are remembered; the longest absent go first
+_LONGEST_QUEUE = 200  # calls that wait
+# Each thread keeps memory of its own, and many more of them than cores gain nothing. Two slow
+# answers at a time (``PATIENT``) leave room for quick ones.
+_THREADS = 5
 _HEAD_START = 1.5  # seconds
-_UNWANTED = ("GRADIO_ALLOWED_PATHS", "GRADIO_SHARE", "GRADIO_ROOT_PATH", "GRADIO_NUM_WORKERS")
+_PATIENCE = 5  # seconds that answers under way are given when the server stops
 
 
 @contextmanager
 def serving(
-    run: OpenRun, *, host: str = LOOPBACK, port: int | None = None, open_browser: bool = False
+    run: ExploredRun,
+    *,
+    host: str = LOOPBACK,
+    port: int | None = None,
+    open_browser: bool = False,
+    allow_hosts: Iterable[str] = (),
 ) -> Iterator[str]:
     """Serve the page about a run while the block lasts.
 
@@ -41,69 +49,100 @@ def serving(
         host: the address to listen on; loopback reaches nobody else.
         port: where; a free one if left out.
         open_browser: show the page in the user's browser.
+        allow_hosts: further host names under which the page may be asked for.
 
     Yields:
         The page's address.
     """
-    chosen = _free_port(host, port)
-    with tempfile.TemporaryDirectory(prefix=_UPLOADS, ignore_cleanup_errors=True) as uploads:
-        _keep_to_ourselves(uploads)
-        page = _build(run)
+    with _listen(host, port) as listener, tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
+        _keep_to_ourselves(folder)
+        server = _build(run, {host, *allow_hosts} - {"0.0.0.0", "::"})
+        thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         # Done while people still look around, but not while their browser loads the page.
         warming = Timer(_HEAD_START, warm_up, (run,))
         warming.daemon = True
         try:
-            _launch(page, host, chosen)
+            thread.start()
+            while not server.started and thread.is_alive():
+                time.sleep(0.01)
+            if not server.started:
+                raise RuntimeError("the web server did not start")
             warming.start()
-            address = f"http://{_shown(host)}:{chosen}/"
+            address = f"http://{_shown(host)}:{listener.getsockname()[1]}/"
             if open_browser:
                 webbrowser.open(address)
             yield address
         finally:
             warming.cancel()
-            page.close(verbose=False)
+            server.should_exit = True
+            thread.join(2 * _PATIENCE)
 
 
-def _build(run: OpenRun) -> Blocks:
-    """Import Gradio and lay out the page."""
-    try:
-        with _no_hints_for_editors():
-            from transop.explorer.page import build_page
-    except ImportError:
-        raise UserError(
-            "the explorer needs Gradio; install it with: pip install 'transop[explore]'"
-        ) from None
-    return build_page(run)
+def _build(run: ExploredRun, names: set[str]) -> uvicorn.Server:
+    """Lay out the page and put the gate in front of it."""
+    require("explore", "the explorer")
 
+    import gradio as gr
+    import uvicorn
+    from fastapi import FastAPI
+    from fastapi.middleware.cors import CORSMiddleware
 
-def _launch(page: Blocks, host: str, port: int) -> None:
-    """Serve the page from a thread of its own, with all that would share it switched off."""
-    from transop.explorer.page import look
+    from transop.explorer.calls import call_checker
+    from transop.explorer.gate import LOCAL_NAMES, Gate
+    from transop.explorer.page import build_page, look
     from transop.explorer.style import STYLE
-    from transop.explorer.visitors import Visitors
 
-    page.launch(
-        server_name=host,
-        server_port=port,
-        inbrowser=False,
-        prevent_thread_lock=True,
-        share=False,
-        quiet=True,
-        max_threads=_THREADS,
-        show_error=False,
+    uploads = Uploads()
+    page = build_page(run, uploads)
+    _remember_few(page)
+    page.queue(max_size=_LONGEST_QUEUE, api_open=False)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=_few_threads)
+    app.add_middleware(CORSMiddleware, allow_origins=[])  # makes Gradio add no CORS headers
+    gr.mount_gradio_app(
+        app,
+        page,
+        path="/",
         footer_links=[],
         run_history=False,
         allowed_paths=[],
+        show_error=False,
         ssr_mode=False,
         pwa=False,
         mcp_server=False,
         enable_monitoring=False,
-        max_file_size=LARGEST_FILE,
-        state_session_capacity=_MOST_VISITORS,
         theme=look(),
         css=STYLE,
     )
-    page.app.state_holder = Visitors(page)
+    check = call_checker(page.get_config_file())
+    gate = Gate(app, names={*LOCAL_NAMES, *names}, uploads=uploads, check_call=check)
+    config = uvicorn.Config(
+        gate,
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=_PATIENCE,
+    )
+    return uvicorn.Server(config)
+
+
+def _remember_few(page: Blocks) -> None:
+    """Bound the sessions that are remembered.
+
+    ``launch`` has an argument for this, ``mount_gradio_app`` (Gradio 6.31) has none, so the
+    attribute that ``launch`` would set is set here. pyproject.toml keeps Gradio below 7.
+    """
+    page.state_session_capacity = _MOST_SESSIONS
+
+
+@asynccontextmanager
+async def _few_threads(app: Any) -> AsyncIterator[None]:
+    """Bound the threads that answer, while the server runs."""
+    from anyio.to_thread import current_default_thread_limiter
+
+    current_default_thread_limiter().total_tokens = _THREADS
+    yield
 
 
 def is_loopback(host: str) -> bool:
@@ -111,54 +150,31 @@ def is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
-def _keep_to_ourselves(uploads: str) -> None:
+def _keep_to_ourselves(folder: str) -> None:
     """Switch off, before Gradio is imported, all that would reach out of this machine."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     os.environ["HF_HUB_OFFLINE"] = "1"
-    os.environ["GRADIO_TEMP_DIR"] = uploads
+    os.environ["GRADIO_TEMP_DIR"] = folder  # nothing is written there, but Gradio asks for one
     os.environ.setdefault("MPLBACKEND", "agg")  # or each answer would look for a window to draw in
     # After every answer Gradio would sum up all answers before it, for a page nobody is shown.
     os.environ["GRADIO_ANALYTICS_MAX_EVENTS"] = "1"
     os.environ["GRADIO_ANALYTICS_CACHE_FREQUENCY"] = str(10**12)
-    for name in _UNWANTED:
-        os.environ.pop(name, None)
-    for name in ("NO_PROXY", "no_proxy"):  # a proxy would be asked for our own page
-        kept = os.environ.get(name)
-        os.environ[name] = ",".join(filter(None, (kept, "localhost", LOOPBACK)))
+    os.environ.pop("GRADIO_ROOT_PATH", None)
 
 
 @contextmanager
-def _no_hints_for_editors() -> Iterator[None]:
-    """Keep Gradio, while it is imported, from writing hints for editors into its own folder.
-
-    That takes longer than the rest of its import. It leaves out what it finds no file of.
-    """
-    usual = inspect.getfile
-
-    def getfile(thing: Any) -> str:
-        if type(thing).__name__ == "ComponentMeta":
-            raise OSError("no hints wanted")
-        return usual(thing)
-
-    setattr(inspect, "getfile", getfile)  # noqa: B010
+def _listen(host: str, port: int | None) -> Iterator[socket.socket]:
+    """Open the socket that the server listens on."""
+    family: Any = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        yield
-    finally:
-        setattr(inspect, "getfile", usual)  # noqa: B010
-
-
-def _free_port(host: str, port: int | None) -> int:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port or 0))
-            return int(probe.getsockname()[1])
+        listener = socket.create_server((host, port or 0), family=family)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         where = host if port is None else f"{host}, port {port}"
         raise UserError(f"cannot listen on {where} ({reason}); choose another") from None
+    with listener:
+        yield listener
 
 
 def _shown(host: str) -> str:

@@ -41,6 +41,16 @@ _PICTURES = """
 .tp-moving { display: flex; flex-wrap: wrap; gap: 8px; align-items: end; margin-top: 12px; }
 canvas { width: min(100%, 220px); aspect-ratio: 1; touch-action: none; cursor: crosshair;
   border: 1px solid var(--neutral-500); border-radius: 3px; }
+.tp-file { display: block; padding: 14px; border: 2px dashed var(--border-color-primary);
+  border-radius: 6px; cursor: pointer; }
+.tp-file:focus-within { border-color: var(--color-accent); }
+.gradio-container .tp-file input { display: block; margin-top: 8px; max-width: 100%; padding: 0;
+  border: none; background: none; box-shadow: none; font-size: .9em; }
+.tp-file input::file-selector-button { padding: 6px 14px; margin-right: 10px; cursor: pointer;
+  border: 1px solid var(--border-color-primary); border-radius: 6px;
+  background: var(--button-secondary-background-fill); color: var(--body-text-color); }
+.tp-go { padding: 8px 24px; border-radius: 6px; cursor: pointer; color: #fff !important;
+  background: var(--button-primary-background-fill); font-weight: 500 !important; }
 .tp-tools { display: flex; gap: 12px; align-items: center; margin-top: 6px; }
 .tp-tools button { padding: 4px 14px; border: 1px solid var(--border-color-primary);
   border-radius: 6px; cursor: pointer; }
@@ -113,7 +123,9 @@ _SLIDERS = """
   padding: 7px 12px !important; }
 .tp-operator .head { margin-bottom: 3px; align-items: center; }
 .tp-operator .head label { display: flex; flex-wrap: wrap; gap: 0 10px; align-items: baseline; }
-.tp-operator .head label span, .tp-operator .head .info-text { margin: 0; }
+.tp-operator .head label span { margin: 0; }
+.tp-operator .head label::after { content: var(--tp-words); font-size: var(--text-sm);
+  color: var(--body-text-color-subdued); }
 .tp-operator .head label span { color: var(--body-text-color); font-weight: 500; }
 .tp-operator .tab-like-container, .tp-operator input[type=number] { width: 84px; flex: none; }
 .tp-operator .slider_input_container > span { min-width: 2.6em; }
@@ -132,6 +144,7 @@ _SLIDERS = """
 """
 
 _VIEWS = """
+#walked { display: none; }
 .tp-pick { align-items: center; }
 .tp-end { flex-wrap: nowrap; align-items: flex-start; }
 .tp-end > .block { flex: 0 0 158px; }

@@ -1,4 +1,4 @@
-"""Move one image by several operators at once, and judge the result."""
+"""Move one image by several operators at once, and classify the result."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.explorer.opened import NINE_IN_TEN, OpenRun
-from transop.operators import sample_laplace
+from transop.explorer.opened import NINE_IN_TEN, ExploredRun
+from transop.operators import sample_moves
 
 _N_SURPRISES = 8
 
@@ -51,39 +51,39 @@ class Surprises:
     names: tuple[list[str] | None, list[str] | None]  # what the classifier calls each
 
 
-def start_from(run: OpenRun, image: Float[Tensor, "c h w"]) -> Start:
+def start_from(run: ExploredRun, image: Float[Tensor, "c h w"]) -> Start:
     """Encode an image and ask how far it may go."""
     latent = run.model.encode(image)
     allowed = None
     if run.model.coefficient_encoder is not None:
-        scales = run.model.scales_at(latent)[run.operators]
+        scales = run.model.scales_at(latent)[run.living_operators]
         allowed = tuple((NINE_IN_TEN * scales).tolist())
     return Start(image.numpy(), latent.cpu().numpy(), allowed)
 
 
-def move(run: OpenRun, start: Start, values: Sequence[float]) -> Moved:
+def move(run: ExploredRun, start: Start, values: Sequence[float]) -> Moved:
     """Apply the sliders' coefficients to an image.
 
     Args:
         run: the open run.
         start: where from.
-        values: one coefficient per living operator, in the order of ``run.operators``.
+        values: one coefficient per living operator, in the order of ``run.living_operators``.
     """
     coefficients = torch.zeros(run.model.operators.n_operators)
-    coefficients[run.operators] = torch.tensor([float(value) for value in values])
-    there = run.model.transport(torch.from_numpy(start.latent), coefficients)
+    coefficients[run.living_operators] = torch.tensor([float(value) for value in values])
+    there = run.model.transport(coefficients, torch.from_numpy(start.latent))
     is_lost = not bool(torch.isfinite(there).all())
     there = torch.from_numpy(start.latent) if is_lost else there
     picture = run.model.decode(there)
     beyond: tuple[int, ...] = ()
     if start.allowed is not None:
-        trio = zip(run.operators, values, start.allowed, strict=True)
+        trio = zip(run.living_operators, values, start.allowed, strict=True)
         beyond = tuple(m for m, value, limit in trio if abs(value) > limit)
     return Moved(picture.cpu().numpy(), probabilities(run, there[None], 0), beyond, is_lost)
 
 
 def probabilities(
-    run: OpenRun, latents: Float[Tensor, "n d"], row: int | None = None
+    run: ExploredRun, latents: Float[Tensor, "n d"], row: int | None = None
 ) -> np.ndarray | None:
     """Give class probabilities of latent points, or of one row of them; None without classifier."""
     if not run.model.names_classes:
@@ -92,7 +92,7 @@ def probabilities(
     return shares if row is None else shares[row]
 
 
-def surprise(run: OpenRun, start: Start, seed: int) -> Surprises:
+def surprise(run: ExploredRun, start: Start, seed: int) -> Surprises:
     """Sample moves of one image with the encoded scales and with the fixed prior.
 
     The same draws are used for both, so that only the scales differ.
@@ -100,28 +100,33 @@ def surprise(run: OpenRun, start: Start, seed: int) -> Surprises:
     model = run.model
     latent = torch.from_numpy(start.latent).to(model.device)
     shape = (_N_SURPRISES, model.operators.n_operators)
-    unit = sample_laplace(torch.ones(shape), generator=torch.Generator().manual_seed(seed))
+    uniform = torch.rand(shape, generator=torch.Generator().manual_seed(seed))
     living = torch.zeros(model.operators.n_operators)
-    living[run.operators] = 1.0
+    living[run.living_operators] = 1.0
     encoded = None
     names: list[list[str] | None] = [None, None]
     if start.allowed is not None:
         scales = model.scales_at(latent).cpu()
-        encoded, names[0] = _sampled(run, latent, unit * scales * living)
-    prior, names[1] = _sampled(run, latent, unit * model.prior_scale * living)
+        encoded, names[0] = _sampled(run, latent, scales * living, uniform)
+    prior, names[1] = _sampled(run, latent, model.prior_scale * living, uniform)
     return Surprises(encoded, prior, (names[0], names[1]))
 
 
 def _sampled(
-    run: OpenRun, latent: Tensor, coefficients: Tensor
+    run: ExploredRun, latent: Tensor, scales: Tensor, uniform: Tensor
 ) -> tuple[np.ndarray, list[str] | None]:
-    there = run.model.transport(latent.expand(len(coefficients), -1), coefficients)
+    there, _ = sample_moves(
+        run.model.operators.operators.detach(),
+        latent.expand(len(uniform), -1),
+        scales.expand(len(uniform), -1),
+        uniform=uniform,
+    )
     shares = probabilities(run, there)
     names = None if shares is None else [class_name(run, int(k)) for k in shares.argmax(1)]
     return run.model.decode(there).cpu().numpy(), names
 
 
-def class_name(run: OpenRun, label: int) -> str:
+def class_name(run: ExploredRun, label: int) -> str:
     """Call a class by its name, or by its number if it has none."""
     names = run.class_names
     return names[label] if label < len(names) else str(label)

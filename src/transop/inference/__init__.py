@@ -1,47 +1,45 @@
 """Coefficient inference: the objective, its solvers, and the result they share."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.inference.conjugate_gradient import solve_conjugate_gradient
-from transop.inference.first_order import (
-    proximal_nesterov_step,
-    proximal_step,
-    solve_by_steps,
-    subgradient_nesterov_step,
-    subgradient_step,
-)
 from transop.inference.gauss_newton import solve_gauss_newton
-from transop.inference.infer import infer
+from transop.inference.infer import Solver, infer
+from transop.inference.lasso import soft_threshold
 from transop.inference.objective import SparsityWeight, objective, operator_penalty
-from transop.inference.problem import relative_miss, way_covered
+from transop.inference.problem import (
+    Problem,
+    assess,
+    relative_miss,
+    share_covered,
+    solve_in_chunks,
+)
 from transop.inference.result import ConvergenceWarning, InferenceResult
+from transop.operators.checking import require_count, require_number
 
 __all__ = [
     "SOLVERS",
     "ConvergenceWarning",
     "InferenceResult",
+    "Problem",
+    "Solver",
     "SparsityWeight",
+    "assess",
     "infer_coefficients",
     "objective",
     "operator_penalty",
     "relative_miss",
-    "way_covered",
+    "require_count",
+    "require_number",
+    "share_covered",
+    "soft_threshold",
+    "solve_in_chunks",
 ]
 
-SOLVERS: dict[str, Callable[..., InferenceResult]] = {
-    "gauss-newton": solve_gauss_newton,
-    "proximal": partial(solve_by_steps, proximal_step),
-    "proximal-nesterov": partial(solve_by_steps, proximal_nesterov_step),
-    "subgradient": partial(solve_by_steps, subgradient_step),
-    "subgradient-nesterov": partial(solve_by_steps, subgradient_nesterov_step),
-    "conjugate-gradient": solve_conjugate_gradient,
-}
+SOLVERS: dict[str, Solver] = {"gauss-newton": solve_gauss_newton}
 
 
 def infer_coefficients(
@@ -50,7 +48,7 @@ def infer_coefficients(
     z1: Float[Tensor, "b d"],
     *,
     sparsity_weight: SparsityWeight,
-    solver: str = "gauss-newton",
+    solver: str | Solver = "gauss-newton",
     restarts: int = 1,
     initial: Float[Tensor, "b m"] | None = None,
     max_iterations: int | None = None,
@@ -70,14 +68,16 @@ def infer_coefficients(
         z0: starting points, in scaled latent units.
         z1: end points, one per starting point.
         sparsity_weight: zeta; one number, one per operator, or one per pair and operator.
-        solver: a key of :data:`SOLVERS`; all minimise the same objective.
+        solver: ``"gauss-newton"``, or a function of your own that takes a :class:`Problem` and
+            the first coefficients, then its options by name, and returns an
+            :class:`InferenceResult`. Both go through the same checks.
         restarts: runs from different starting coefficients; the best is kept pair by pair.
         initial: coefficients of the first start. Without it ``gauss-newton`` starts at zero,
-            the others at the paper's draw.
-        max_iterations: limit per pair; the solver's own if left out.
-        tolerance: when a pair is done; the solver says in which sense, and its default.
+            other solvers at the paper's draw.
+        max_iterations: limit per pair and start; the solver's own if left out.
+        tolerance: when a pair has converged; the solver says in which sense, and its default.
         generator: where random starts come from; a fixed seed if left out.
-        solver_options: what only this solver takes, such as ``backend`` or ``step_size``.
+        solver_options: what only this solver takes, such as ``backend``.
 
     Returns:
         Detached results in the type and on the device of the points.
@@ -86,7 +86,7 @@ def infer_coefficients(
         UserError: an argument has the wrong shape, type, name or value, or is not finite.
 
     Warns:
-        ConvergenceWarning: some pairs stopped at the iteration limit.
+        ConvergenceWarning: some pairs did not converge.
     """
     limits = {"max_iterations": max_iterations, "tolerance": tolerance}
     given = {name: value for name, value in limits.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The default solver: picks the back end of proximal Gauss-Newton that suits the device."""
+"""The default solver: picks the back end of proximal Gauss-Newton."""
 
 import dataclasses
 from functools import lru_cache
@@ -15,7 +15,13 @@ from transop.inference.gauss_newton_torch import solve_batched
 from transop.inference.problem import Problem
 from transop.inference.result import InferenceResult
 
-_A_FAIR_CHANCE = 50  # a limit below this is meant to stop early, not to be made up for
+DEFAULT_TOLERANCE = 1e-6  # of both back ends
+DEFAULT_MAX_ITERATIONS = 100
+
+# A limit below this is meant to stop early: nothing is left over for the second back end.
+_FAIR_CHANCE = 50
+# Share of the limit that the compiled back end may use up before the other one takes over.
+_FIRST_SHARE = 0.6
 
 Backend = Literal["auto", "compiled", "torch"]
 
@@ -24,36 +30,38 @@ def solve_gauss_newton(
     problem: Problem,
     initial: Float[Tensor, "b m"],
     *,
-    max_iterations: int = 100,
-    tolerance: float = 1e-6,
+    max_iterations: int = DEFAULT_MAX_ITERATIONS,
+    tolerance: float = DEFAULT_TOLERANCE,
     backend: Backend = "auto",
 ) -> InferenceResult:
     """Minimise [OBJECTIVE] by proximal Gauss-Newton.
 
     Args:
-        problem: the pairs.
+        problem: the pairs, on any device.
         initial: where the coefficients start.
-        max_iterations: linearisations per pair.
-        tolerance: a pair is done when its model promises to lower the objective by less than
-            this share.
-        backend: ``"compiled"`` runs pairs in parallel on the CPU, ``"torch"`` runs them as one
-            batch on any device, ``"auto"`` takes the first where it can and hands what has not
-            converged by then to the second, which is slower and more patient.
+        max_iterations: linearisations per pair, both back ends and a repeated start included.
+        tolerance: a pair has converged when its model promises to lower the objective by less
+            than this share, and the optimality conditions hold to about its square root.
+        backend: ``"compiled"`` runs on the CPU, whatever the device of the tensors: a batch is
+            tens of kilobytes, and a GPU would start thousands of tiny kernels. ``"torch"`` runs
+            pairs as one batch on their own device. ``"auto"`` takes the first and hands what has
+            not converged to the second, which is slower and more patient.
     """
     if backend not in ("auto", "compiled", "torch"):
         raise UserError(f"backend={backend!r} is unknown; choose 'auto', 'compiled' or 'torch'")
-    kernel = _compiled_kernel() if problem.z0.device.type == "cpu" else None
+    kernel = _compiled_kernel()
     if backend == "compiled" and kernel is None:
-        raise UserError(
-            f"backend='compiled' runs on the CPU with numba only, and the data are on "
-            f"{problem.z0.device}; use backend='torch'"
-        )
+        raise UserError("backend='compiled' needs numba; install it or use backend='torch'")
     if backend == "torch" or kernel is None:
         return solve_batched(problem, initial, max_iterations=max_iterations, tolerance=tolerance)
-    result = _solve_compiled(kernel, problem, initial, max_iterations, tolerance)
-    if backend == "auto" and max_iterations >= _A_FAIR_CHANCE and not bool(result.converged.all()):
-        return _finish(problem, result, max_iterations, tolerance)
-    return result
+    device, cpu = problem.z0.device, torch.device("cpu")
+    problem, initial = problem.to(cpu), initial.to(cpu)
+    patient = backend == "auto" and max_iterations >= _FAIR_CHANCE
+    first = int(_FIRST_SHARE * max_iterations) if patient else max_iterations
+    result = _solve_compiled(kernel, problem, initial, first, tolerance)
+    if patient and not bool(result.converged.all()):
+        result = _finish(problem, result, max_iterations, tolerance)
+    return result.to(device)
 
 
 def _finish(
@@ -66,6 +74,7 @@ def _finish(
         result.coefficients[left],
         max_iterations=max_iterations,
         tolerance=tolerance,
+        spent=result.iterations[left],
     )
     better = more.objective <= result.objective[left]
     rows = left[better]
@@ -74,14 +83,14 @@ def _finish(
         merged = getattr(result, field.name).clone()
         merged[rows] = getattr(more, field.name)[better].to(merged)
         fields[field.name] = merged
-    fields["iterations"][rows] += result.iterations[rows]
     return InferenceResult(**fields)
 
 
 @lru_cache(maxsize=1)
 def _compiled_kernel() -> ModuleType | None:
+    # Not at the top: importing the compiler takes longer than everything else here.
     try:
-        return import_module("transop.inference.gauss_newton_numba")
+        return import_module("transop.inference.gauss_newton_compiled")
     except ImportError:
         return None
 
@@ -94,16 +103,10 @@ def _solve_compiled(
     tolerance: float,
 ) -> InferenceResult:
     arrays = (problem.operators, problem.z0, problem.z1, problem.weights, initial)
-    coefficients, objective, residual, converged, iterations = kernel.solve(
+    found = kernel.solve(
         *(tensor.detach().contiguous().numpy() for tensor in arrays),
         max_iterations,
         tolerance,
         torch.get_num_threads(),
     )
-    return InferenceResult(
-        coefficients=torch.from_numpy(coefficients),
-        objective=torch.from_numpy(objective),
-        residual=torch.from_numpy(residual),
-        converged=torch.from_numpy(converged),
-        iterations=torch.from_numpy(iterations),
-    )
+    return InferenceResult(*(torch.from_numpy(array) for array in found))

@@ -1,4 +1,4 @@
-"""The one door to all solvers: checks, starting points, restarts, and guarantees."""
+"""What every solver goes through: checks, starting points, restarts, and guarantees."""
 
 import inspect
 import math
@@ -15,7 +15,18 @@ from transop.errors import UserError
 from transop.inference.objective import SparsityWeight, expand_weight
 from transop.inference.problem import Problem, relative_miss
 from transop.inference.result import ConvergenceWarning, InferenceResult
-from transop.operators.checking import TensorError, require_dictionary, require_finite
+from transop.operators.checking import (
+    TensorError,
+    require_count,
+    require_dictionary,
+    require_finite,
+    require_generator,
+    require_number,
+    require_tensors,
+)
+
+# (problem, first coefficients, options by name) -> result
+Solver = Callable[..., InferenceResult]
 
 # The paper draws c_0 from a Gaussian of variance 4e-4.
 _PAPER_SPREAD = 0.02
@@ -28,21 +39,24 @@ _SMALLEST_DICTIONARY = 1e-12
 
 
 def infer(
-    solvers: Mapping[str, Callable[..., InferenceResult]],
+    solvers: Mapping[str, Solver],
     operators: Float[Tensor, "m d d"],
     z0: Float[Tensor, "b d"],
     z1: Float[Tensor, "b d"],
     *,
     sparsity_weight: SparsityWeight,
-    solver: str,
+    solver: str | Solver,
     restarts: int,
     initial: Float[Tensor, "b m"] | None,
     generator: torch.Generator | None,
     options: dict[str, Any],
 ) -> InferenceResult:
     """Check everything, run the chosen solver from every start and keep the best per pair."""
-    solve = _choose_solver(solvers, solver, options)
-    _check(operators, z0, z1, restarts, initial)
+    solve = _choose_solver(solvers, solver)
+    options = _check_options(solve, options)
+    restarts = require_count("restarts", restarts, most=10_000)
+    require_generator("generator", generator)
+    _check_tensors(operators, z0, z1, initial)
     zeros = z0.new_zeros(z0.shape[0], operators.shape[0])
     problem = Problem(
         operators.detach(), z0.detach(), z1.detach(), expand_weight(sparsity_weight, zeros)
@@ -51,7 +65,7 @@ def infer(
     best: InferenceResult | None = None
     for attempt in range(restarts):
         start = zeros if initial is None else initial.detach()
-        if attempt > 0 or (initial is None and solver != "gauss-newton"):
+        if attempt > 0 or (initial is None and solve is not solvers["gauss-newton"]):
             start = _draw_start(problem, attempt, generator)
         if start is not zeros:
             start = _abandon_hopeless(problem, start)
@@ -59,43 +73,54 @@ def infer(
         best = found if best is None else _keep_better(best, found)
     assert best is not None
     best = _never_worse_than_standing_still(problem, best)
-    _warn_unconverged(best, solver)
+    _warn_unconverged(best, _name_of(solver))
     return best
 
 
-def _choose_solver(
-    solvers: Mapping[str, Callable[..., InferenceResult]], name: str, options: dict[str, Any]
-) -> Callable[..., InferenceResult]:
-    if name not in solvers:
-        raise UserError(f"solver={name!r} is unknown; choose from {sorted(solvers)}")
-    known = _options_of(solvers[name])
+def _choose_solver(solvers: Mapping[str, Solver], solver: str | Solver) -> Solver:
+    if callable(solver):
+        return solver
+    if not isinstance(solver, str) or solver not in solvers:
+        raise UserError(
+            f"solver={solver!r} is unknown; choose from {sorted(solvers)} or pass a function"
+        )
+    return solvers[solver]
+
+
+def _name_of(solver: str | Solver) -> str:
+    if isinstance(solver, str):
+        return solver
+    return str(getattr(solver, "__name__", type(solver).__name__))
+
+
+def _check_options(solve: Solver, options: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what the solver does not take; give numbers that compiled code sees their type."""
+    known = _options_of(solve)
     for option in options:
         if option not in known:
-            raise UserError(f"solver {name!r} has no option {option!r}; it takes {known}")
-    for option in ("max_iterations", "tolerance"):
-        if option in options and not options[option] > 0:
-            raise UserError(f"{option}={options[option]} must be positive")
-    return solvers[name]
+            raise UserError(f"solver has no option {option!r}; it takes {known}")
+    checked = dict(options)
+    if "max_iterations" in options:
+        checked["max_iterations"] = require_count("max_iterations", options["max_iterations"])
+    if "tolerance" in options:
+        checked["tolerance"] = require_number("tolerance", options["tolerance"])
+    return checked
 
 
 @cache
-def _options_of(solver: Callable[..., InferenceResult]) -> list[str]:
+def _options_of(solver: Solver) -> list[str]:
     return list(inspect.signature(solver).parameters)[2:]
 
 
-def _check(
-    operators: Tensor, z0: Tensor, z1: Tensor, restarts: int, initial: Tensor | None
-) -> None:
-    if restarts < 1:
-        raise UserError(f"restarts={restarts} must be at least 1")
+def _check_tensors(operators: Tensor, z0: Tensor, z1: Tensor, initial: Tensor | None) -> None:
+    given = {} if initial is None else {"initial": initial}
+    require_tensors(operators=operators, z0=z0, z1=z1, **given)
     if z0.ndim != 2 or z0.shape != z1.shape:
         raise TensorError(
             f"z0 has shape {tuple(z0.shape)} and z1 {tuple(z1.shape)}; pass two tensors of one "
             "shape (pairs, dimensions), for a single pair z0[None]"
         )
-    given = {} if initial is None else {"initial": initial}
-    require_finite(operators=operators, z0=z0, z1=z1, **given)
-    stand_in = z0.new_empty(z0.shape[0], operators.shape[0])
+    stand_in = z0.new_empty(z0.shape[0], len(operators) if operators.ndim else 0)
     require_dictionary(operators, stand_in, z0=z0, z1=z1)
     if z0.dtype not in (torch.float32, torch.float64):
         raise TensorError(f"z0 is {z0.dtype}; inference needs float32 or float64, use .float()")
@@ -106,6 +131,7 @@ def _check(
             f"initial is {initial.dtype} of shape {tuple(initial.shape)} on {initial.device}; "
             f"pass {z0.dtype} of shape {tuple(stand_in.shape)} on {z0.device}"
         )
+    require_finite(operators=operators, z0=z0, z1=z1, **given)
 
 
 def _draw_start(problem: Problem, attempt: int, generator: torch.Generator) -> Tensor:

@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transop.operators.checking import where_supported
+
 # Coordinates a single jump may drop, one after the other, before the next sweep.
 _MAX_DROPS = 6
 
@@ -29,8 +31,9 @@ def minimise_lasso(
 ) -> Float[Tensor, "b m"]:
     """Minimise 1/2 x^T H x - p^T x + sum_m w_m |x_m| per pair.
 
-    Every round is a sweep of coordinate descent, which finds out who is zero and who has which
-    sign, and a jump to the exact minimum with those signs. Neither can raise the cost.
+    Every round is a sweep of coordinate descent, which finds out which coordinates are zero and
+    which sign the others have, and a jump to the exact minimum with those signs. Neither can
+    raise the cost.
 
     Args:
         curvature: H, positive definite.
@@ -80,7 +83,7 @@ def _jump(curvature: Tensor, pull: Tensor, weights: Tensor, x: Tensor) -> Tensor
     for _ in range(_MAX_DROPS):
         aim = _minimum_with_signs(curvature, pull, weights, x)
         step = aim - x
-        # A coordinate that changes sign is met with zero at this share of the way.
+        # A coordinate that changes sign meets zero at this share of the step.
         shares = torch.where(x * aim < 0, -x / step, torch.ones_like(x))
         share = shares.amin(-1, keepdim=True) if x.shape[-1] else torch.ones_like(pull)
         landed = torch.where((shares == share) & (shares < 1), 0.0, x + share * step)
@@ -96,11 +99,11 @@ def _minimum_with_signs(curvature: Tensor, pull: Tensor, weights: Tensor, x: Ten
     used = (x != 0).to(x.dtype)
     system = curvature * used.unsqueeze(-1) * used.unsqueeze(-2)
     system.diagonal(dim1=-2, dim2=-1).add_(1 - used)
-    factor, failed = torch.linalg.cholesky_ex(system)
-    right = (pull - weights * x.sign()) * used
+    factor, failed = torch.linalg.cholesky_ex(where_supported(system))
+    right = where_supported((pull - weights * x.sign()) * used)
     minimum = torch.cholesky_solve(right.unsqueeze(-1), factor).squeeze(-1)
     usable = torch.isfinite(minimum).all(-1, keepdim=True) & (failed == 0).unsqueeze(-1)
-    return torch.where(usable, minimum, x)
+    return torch.where(usable.to(x.device), minimum.to(x.device), x)
 
 
 def _cost_change(

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.operators import TensorError, transport
-from transop.operators.checking import require_floating
+from transop.operators.checking import require_floating, require_number
 
 SparsityWeight = float | Tensor
 
@@ -62,7 +62,8 @@ def expand_weight(
         require_floating(coefficients=coefficients, sparsity_weight=sparsity_weight)
         weights = sparsity_weight.detach()
     else:
-        weights = coefficients.new_tensor(sparsity_weight)
+        number = require_number("sparsity_weight", sparsity_weight, positive=False)
+        weights = coefficients.new_tensor(number)
     if not bool(((weights >= 0) & torch.isfinite(weights)).all()):
         raise TensorError(
             f"sparsity_weight must be finite and not negative, but is {sparsity_weight}"

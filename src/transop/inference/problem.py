@@ -1,5 +1,6 @@
-"""A batch of pairs whose coefficients are sought, and what all solvers do with one."""
+"""A batch of pairs whose coefficients are sought, and what all solvers do with it."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,8 +35,14 @@ class Problem:
         """Keep some of the pairs."""
         return Problem(self.operators, self.z0[chosen], self.z1[chosen], self.weights[chosen])
 
+    def to(self, device: torch.device) -> "Problem":
+        """Move everything to a device."""
+        return Problem(
+            *(getattr(self, field.name).to(device) for field in dataclasses.fields(Problem))
+        )
+
     def miss(self, coefficients: Float[Tensor, "b m"]) -> Float[Tensor, "b d"]:
-        """Compute z1 - z1_hat; infinite where the coefficients are beyond all sense."""
+        """Compute z1 - z1_hat; infinite where the coefficients are absurdly large."""
         norm = bound_norm(build_generator(self.operators, coefficients))
         sane = (norm <= _LONGEST_GENERATOR).unsqueeze(-1)
         # where() and not a product: infinite coefficients times zero would be NaN.
@@ -44,7 +51,7 @@ class Problem:
         return torch.where(sane, missed, torch.full_like(missed, torch.inf))
 
     def objective(self, coefficients: Float[Tensor, "b m"]) -> Float[Tensor, " b"]:
-        """Evaluate [OBJECTIVE] per pair; infinite where the coefficients are beyond all sense."""
+        """Evaluate [OBJECTIVE] per pair; infinite where the coefficients are absurdly large."""
         return self.cost(coefficients, self.miss(coefficients))
 
     def cost(
@@ -77,40 +84,46 @@ def relative_miss(distance: Float[Tensor, " b"], z1: Float[Tensor, "b d"]) -> Fl
     return torch.div(distance, length.clamp_min(torch.finfo(z1.dtype).tiny))
 
 
-def way_covered(
+def share_covered(
     distance: Float[Tensor, " b"], z0: Float[Tensor, "b d"], z1: Float[Tensor, "b d"]
 ) -> Float[Tensor, " b"]:
-    """Tell which share of the way from start to target a path covers.
+    """Tell which share of the distance from start to target a path covers.
 
-    [WAY]  1 - |z1 - z1_hat| / |z1 - z0|: one for a hit, zero for a path that stands still
+    [SHARE]  1 - |z1 - z1_hat| / |z1 - z0|: one for a hit, zero for a path that stands still
 
     Args:
         distance: |z1 - z1_hat|, what the path misses.
-        z0: where it starts.
-        z1: where it should end.
+        z0: the start.
+        z1: the target.
     """
     gap = torch.linalg.vector_norm(z1 - z0, dim=-1)
     return torch.sub(1, distance / gap.clamp_min(torch.finfo(z1.dtype).tiny))
 
 
 def solve_in_chunks(
-    solve: Callable[[Problem, Tensor], InferenceResult],
+    solve: Callable[..., InferenceResult],
     problem: Problem,
-    initial: Float[Tensor, "b m"],
-    *,
+    *per_pair: Tensor,
     entries_per_pair: int,
     entries: int = 2**25,
 ) -> InferenceResult:
-    """Solve a few pairs at a time, so that working memory does not grow with the batch."""
+    """Solve a few pairs at a time, so that working memory does not grow with the batch.
+
+    Args:
+        solve: called with a part of the problem and of everything in ``per_pair``.
+        problem: the pairs.
+        per_pair: tensors with one row per pair, such as the first coefficients.
+        entries_per_pair: numbers that ``solve`` keeps in memory per pair.
+        entries: numbers that may be in memory at once.
+    """
     size = max(1, entries // max(1, entries_per_pair))
     if problem.n_pairs <= size:
-        return solve(problem, initial)
+        return solve(problem, *per_pair)
     parts = [slice(start, start + size) for start in range(0, problem.n_pairs, size)]
-    results = [solve(problem.select(part), initial[part]) for part in parts]
+    results = [
+        solve(problem.select(part), *(tensor[part] for tensor in per_pair)) for part in parts
+    ]
+    names = [field.name for field in dataclasses.fields(InferenceResult)]
     return InferenceResult(
-        coefficients=torch.cat([result.coefficients for result in results]),
-        objective=torch.cat([result.objective for result in results]),
-        residual=torch.cat([result.residual for result in results]),
-        converged=torch.cat([result.converged for result in results]),
-        iterations=torch.cat([result.iterations for result in results]),
+        **{name: torch.cat([getattr(result, name) for result in results]) for name in names}
     )

@@ -1,13 +1,15 @@
 """What every solver hands back."""
 
+import dataclasses
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
 class ConvergenceWarning(UserWarning):
-    """Some pairs stopped at the iteration limit; ``InferenceResult.converged`` says which."""
+    """Some pairs did not converge; ``InferenceResult.converged`` says which."""
 
 
 @dataclass(frozen=True)
@@ -17,5 +19,10 @@ class InferenceResult:
     coefficients: Float[Tensor, "b m"]
     objective: Float[Tensor, " b"]  # [OBJECTIVE], penalty included
     residual: Float[Tensor, " b"]  # |z1 - z1_hat| / |z1|: the l1 term stops paths short of z1
-    converged: Bool[Tensor, " b"]  # per pair: a batch mean would hide failures
+    converged: Bool[Tensor, " b"]  # stationary to the tolerance; a batch mean would hide failures
     iterations: Int[Tensor, " b"]  # of the run that was kept, per pair
+
+    def to(self, device: torch.device) -> "InferenceResult":
+        """Move everything to a device."""
+        fields = dataclasses.fields(InferenceResult)
+        return InferenceResult(**{f.name: getattr(self, f.name).to(device) for f in fields})

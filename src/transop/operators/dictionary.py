@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transop.errors import UserError
+from transop.inputs import check_choice, check_generator, check_number, check_whole
 
 Initialisation = Literal["unit-norm", "gaussian"]
 BlockLayout = Literal["one-per-operator", "diagonal"]
@@ -62,6 +63,9 @@ class TransportOperators(nn.Module):
             generator: where the randomness comes from; a fixed seed if left out.
         """
         super().__init__()
+        check_choice("block_layout", block_layout, ("one-per-operator", "diagonal"))
+        check_choice("initialisation", initialisation, ("unit-norm", "gaussian"))
+        check_generator(generator)
         _check_sizes(n_operators, dimension, n_blocks, variance)
         self.n_operators, self.dimension, self.n_blocks = n_operators, dimension, n_blocks
         mask = _block_mask(n_operators, dimension, n_blocks, block_layout)
@@ -99,16 +103,13 @@ class TransportOperators(nn.Module):
 
 
 def _check_sizes(n_operators: int, dimension: int, n_blocks: int, variance: float) -> None:
-    if n_operators < 0 or dimension < 1:
-        raise DictionaryError(
-            f"n_operators={n_operators} and dimension={dimension}; pass at least 0 and 1"
-        )
-    if n_blocks < 1 or dimension % n_blocks:
+    check_whole("n_operators", n_operators, least=0)
+    check_whole("dimension", dimension, least=1)
+    if dimension % check_whole("n_blocks", n_blocks, least=1):
         raise DictionaryError(
             f"n_blocks={n_blocks} does not divide dimension={dimension}; choose a divisor"
         )
-    if not variance > 0:
-        raise DictionaryError(f"variance={variance} must be positive; the paper uses 0.05")
+    check_number("variance", variance, "positive; the paper uses 0.05", open=True)
 
 
 def _block_mask(n_operators: int, dimension: int, n_blocks: int, layout: str) -> Tensor:
@@ -116,21 +117,13 @@ def _block_mask(n_operators: int, dimension: int, n_blocks: int, layout: str) ->
     together = block_of[:, None] == block_of[None, :]
     if layout == "diagonal":
         mask = together.expand(n_operators, -1, -1)
-    elif layout == "one-per-operator":
+    else:
         own = torch.arange(n_operators) % n_blocks
         mask = together & (block_of == own[:, None])[:, :, None]
-    else:
-        raise DictionaryError(
-            f"block_layout={layout!r} is unknown; choose 'one-per-operator' or 'diagonal'"
-        )
     return mask.to(torch.get_default_dtype())
 
 
 def _scale(entries: Tensor, initialisation: str, variance: float) -> Tensor:
     if initialisation == "gaussian":
         return entries * math.sqrt(variance)
-    if initialisation == "unit-norm":
-        return torch.div(entries, torch.linalg.vector_norm(entries, dim=(-2, -1), keepdim=True))
-    raise DictionaryError(
-        f"initialisation={initialisation!r} is unknown; choose 'unit-norm' or 'gaussian'"
-    )
+    return torch.div(entries, torch.linalg.vector_norm(entries, dim=(-2, -1), keepdim=True))

@@ -1,4 +1,4 @@
-"""The Laplace prior on coefficients: drawing from it, and the distance between two of them."""
+"""The Laplace prior on coefficients: random moves drawn from it, and its divergence."""
 
 from typing import Literal
 
@@ -7,8 +7,41 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.operators.checking import TensorError
+from transop.operators.transport import transport
 
 Direction = Literal["posterior-to-prior", "prior-to-posterior"]
+
+
+def sample_moves(
+    operators: Float[Tensor, "m d d"],
+    points: Float[Tensor, "*batch d"],
+    scales: Float[Tensor, "*batch m"],
+    *,
+    generator: torch.Generator | None = None,
+    uniform: Float[Tensor, "*#batch m"] | None = None,
+) -> tuple[Float[Tensor, "*batch d"], Float[Tensor, "*batch m"]]:
+    """Move points at random, as far along every operator as its scale allows.
+
+    [AUGMENT]  z_hat = expm(sum_m c_m Psi_m) z, c_m drawn from a Laplace distribution of scale b_m
+
+    Differentiable in ``points`` and ``scales``.
+
+    Args:
+        operators: the dictionary Psi.
+        points: z, in scaled latent units.
+        scales: b, the mean size of each coefficient at each point; not negative.
+        generator: where the randomness comes from; a fixed seed if left out.
+        uniform: draws from [0, 1) to use instead, for callers that keep or share the randomness.
+
+    Returns:
+        Where the points end, and the coefficients that took them there.
+    """
+    if uniform is None:
+        coefficients = sample_laplace(scales, generator=generator)
+    else:
+        coefficients = laplace_from_uniform(scales, uniform)
+    coefficients = coefficients.to(points.device)
+    return transport(operators, coefficients, points), coefficients
 
 
 def sample_laplace(

@@ -6,7 +6,14 @@ import torch
 from jaxtyping import Bool, Complex, Float
 from torch import Tensor
 
-from transop.operators.checking import TensorError, require_dictionary, require_finite
+from transop.operators.checking import (
+    require_count,
+    require_dictionary,
+    require_finite,
+    require_number,
+    require_tensors,
+    where_supported,
+)
 from transop.operators.series import build_generator
 
 
@@ -14,11 +21,12 @@ def eigenvalues(operators: Float[Tensor, "m d d"]) -> Complex[Tensor, "m d"]:
     """Compute the eigenvalues of every operator.
 
     Real parts are rates of growth or decay per unit of coefficient, imaginary parts are angular
-    speeds.
+    speeds. Computed on the CPU where the operators' device cannot.
     """
+    require_tensors(operators=operators)
     require_finite(operators=operators)
-    values: Tensor = torch.linalg.eigvals(operators.detach())
-    return values
+    values: Tensor = torch.linalg.eigvals(where_supported(operators.detach()))
+    return values.to(operators.device)
 
 
 def largest_real_part(operators: Float[Tensor, "m d d"]) -> Float[Tensor, " m"]:
@@ -29,7 +37,8 @@ def largest_real_part(operators: Float[Tensor, "m d d"]) -> Float[Tensor, " m"]:
     Coefficients come with both signs, so decay is as bad as growth: one of the two directions
     runs away. Zero means that paths turn for ever without growing.
     """
-    return eigenvalues(operators).real.abs().amax(-1)
+    largest = eigenvalues(where_supported(operators)).real.abs().amax(-1)
+    return largest.to(operators.device)
 
 
 @torch.no_grad()
@@ -51,11 +60,12 @@ def closing_period(
         The smallest period per operator; infinity where paths do not close, 0 where the operator
         moves nothing.
     """
-    if not tolerance > 0 or max_turns < 1:
-        raise TensorError(f"tolerance={tolerance} and max_turns={max_turns} must be positive")
+    require_number("tolerance", tolerance)
+    max_turns = require_count("max_turns", max_turns)
+    matrices = where_supported(operators.detach())
     periods = [
         _closing_period_of_one(operator, values, tolerance, max_turns)
-        for operator, values in zip(operators.detach(), eigenvalues(operators), strict=True)
+        for operator, values in zip(matrices, eigenvalues(matrices), strict=True)
     ]
     return operators.new_tensor(periods)
 
@@ -86,13 +96,15 @@ def will_overflow(
     require_dictionary(operators, coefficients, points=points)
     require_finite(operators=operators, coefficients=coefficients, points=points)
     # In double precision the prediction itself cannot overflow for any float32 input.
-    generator = build_generator(operators.double(), coefficients.double() * until)
+    precise = [where_supported(tensor).double() for tensor in (operators, coefficients, points)]
+    generator = build_generator(precise[0], precise[1] * until)
     ceiling = math.log(torch.finfo(points.dtype).max if limit is None else limit)
-    log_length: Tensor = torch.linalg.vector_norm(points.double(), dim=-1).log()
+    log_length: Tensor = torch.linalg.vector_norm(precise[2], dim=-1).log()
     symmetric = (generator + generator.mT) / 2
     fastest: Tensor = torch.linalg.eigvalsh(symmetric)[..., -1].clamp_min(0)
     may_exceed = log_length + fastest > ceiling
-    return may_exceed & (_log_end_length(generator, points.double()) > ceiling)
+    exceeds = may_exceed & (_log_end_length(generator, precise[2]) > ceiling)
+    return exceeds.to(points.device)
 
 
 def _log_end_length(generator: Tensor, points: Tensor) -> Tensor:

@@ -9,7 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.operators.checking import TensorError, require_dictionary, require_finite
+from transop.inputs import check_choice, check_number
+from transop.operators.checking import (
+    TensorError,
+    require_count,
+    require_dictionary,
+    require_finite,
+    require_tensors,
+    where_supported,
+)
 from transop.operators.series import (
     SeriesPlan,
     apply_series,
@@ -22,6 +30,9 @@ Method = Literal["action", "dense"]
 
 # Beyond this norm squaring (dense) needs fewer products than stepping (action).
 _LONGEST_ACTION = 64.0
+
+# Terms and steps a caller may fix; more would only take time.
+_MOST_TERMS = 10_000
 
 # Entries of generators held at once when no gradient is recorded (32 MiB in float32).
 _CHUNK_ENTRIES = 2**23
@@ -64,11 +75,10 @@ def transport(
     Raises:
         TensorError: a shape does not fit or an entry is not finite.
     """
+    require_tensors(operators=operators, coefficients=coefficients, points=points)
     require_dictionary(operators, coefficients, points=points)
     if n_terms is not None:
-        if n_terms < 1 or n_steps < 1:
-            raise TensorError(f"n_terms={n_terms} and n_steps={n_steps} must both be at least 1")
-        plan = SeriesPlan(n_steps, n_terms)
+        plan = SeriesPlan(require_count("n_steps", n_steps), require_count("n_terms", n_terms))
         return _move(build_generator(operators, coefficients), points, plan)
     require_finite(operators=operators, coefficients=coefficients, points=points)
     evaluate = _choose(method)
@@ -100,12 +110,14 @@ def transport_path(
     """
     require_dictionary(operators, coefficients, points=points)
     require_finite(operators=operators, coefficients=coefficients, points=points, times=times)
+    if times.ndim != 1:
+        raise TensorError(f"times has shape {tuple(times.shape)}; pass a list of them, shape (t,)")
     times = times.to(points)
     generator = build_generator(operators, coefficients)
     farthest = float(times.detach().abs().amax()) if times.numel() else 0.0
     norm = largest_norm(generator) * farthest
     if norm > _LONGEST_ACTION:
-        moved = torch.linalg.matrix_exp(times[:, None, None] * generator.unsqueeze(-3))
+        moved = _exponentiate(times[:, None, None] * generator.unsqueeze(-3))
         return torch.matmul(moved, points[..., None, :, None]).squeeze(-1)
     plan = plan_series(norm, points.dtype)
     columns = points.unsqueeze(-1).expand(*points.shape, times.numel())
@@ -134,8 +146,7 @@ def arc_length(
     Returns:
         Lengths in the units of ``points``; never negative.
     """
-    if not math.isfinite(until):
-        raise TensorError(f"until={until} must be finite; 1.0 measures the whole path")
+    until = check_number("until", until, "a finite number; 1 is the whole path", low=-math.inf)
     require_dictionary(operators, coefficients, points=points)
     require_finite(operators=operators, coefficients=coefficients, points=points)
     generator = build_generator(operators, coefficients) * until
@@ -160,8 +171,7 @@ def _sum_panels(panel: Tensor, points: Tensor, n_panels: int) -> Tensor:
 
 
 def _choose(method: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    if method not in TRANSPORT_METHODS:
-        raise TensorError(f"method={method!r} is unknown; choose from {sorted(TRANSPORT_METHODS)}")
+    check_choice("method", method, tuple(TRANSPORT_METHODS))
     return TRANSPORT_METHODS[method]
 
 
@@ -174,10 +184,15 @@ def _transport_by_action(operators: Tensor, coefficients: Tensor, points: Tensor
 
 
 def _transport_densely(operators: Tensor, coefficients: Tensor, points: Tensor) -> Tensor:
-    exponential: Tensor = torch.linalg.matrix_exp(build_generator(operators, coefficients))
+    exponential = _exponentiate(build_generator(operators, coefficients))
     if exponential.ndim == 2:
         return points @ exponential.mT
     return (exponential @ points.unsqueeze(-1)).squeeze(-1)
+
+
+def _exponentiate(generator: Tensor) -> Tensor:
+    exponential: Tensor = torch.linalg.matrix_exp(where_supported(generator))
+    return exponential.to(generator.device)
 
 
 def _move(generator: Tensor, points: Tensor, plan: SeriesPlan) -> Tensor:

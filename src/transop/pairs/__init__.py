@@ -11,10 +11,9 @@ from torch import Tensor
 from transop.data import ImageDataset, cache_folder
 from transop.errors import DataError, UserError
 from transop.pairs import backbones, strategies
-from transop.pairs.examples import NeighbourExamples, neighbour_examples
-from transop.pairs.features import FeatureExtractor, extract_features
+from transop.pairs.features import FeatureExtractor, extract_features, input_size_for
 from transop.pairs.given import Given
-from transop.pairs.neighbours import nearest_neighbours
+from transop.pairs.neighbours import MISSING, nearest_neighbours
 from transop.pairs.request import Backbone, Features, PairRequest, Search, Strategy
 from transop.pairs.source import PairSource
 from transop.progress import Progress, silent
@@ -40,15 +39,15 @@ _SMALLEST_INPUT = 32
 
 __all__ = [
     "BACKBONES",
+    "MISSING",
     "SEARCHES",
     "STRATEGIES",
     "FeatureExtractor",
-    "NeighbourExamples",
     "PairSource",
     "build_pairs",
     "extract_features",
+    "input_size_for",
     "nearest_neighbours",
-    "neighbour_examples",
 ]
 
 

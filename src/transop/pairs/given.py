@@ -1,8 +1,9 @@
 """Read pairs the user brings: index pairs, neighbour tables, time or transformation labels."""
 
 import csv
+import io
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from jaxtyping import Float, Int64, Shaped
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from transop.data.numpy_files import read_arrays
+from transop.data.numpy_files import read_arrays, read_npy
 from transop.errors import DataError
+from transop.files import read_regular, reason_of
 from transop.pairs.neighbours import MISSING, group_members
 from transop.pairs.source import ListedPartners
 
@@ -22,6 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 Given = str | Path | ArrayLike | Tensor | Mapping[str, Any]
 
+_LARGEST_CSV = 2**30  # bytes
 # What a table, file or mapping may hold: the main entry and the group that goes with it.
 _GROUP_OF = {"neighbours": None, "pairs": None, "time": "sequence", "transformation": "object"}
 
@@ -146,31 +149,36 @@ def _guess_name(array: np.ndarray, positions: Positions) -> str:
 
 
 def _read_file(path: Path) -> Mapping[str, Any] | np.ndarray:
-    if not path.is_file():
+    readers: dict[str, Callable[[Path], Mapping[str, Any] | np.ndarray]] = {
+        ".csv": _read_csv,
+        ".npz": read_arrays,
+        ".npy": read_npy,
+    }
+    if path.suffix not in readers:
+        raise DataError(f"given='{path}' has an unknown ending; pass a .npz, .npy or .csv file")
+    if not path.exists():
         raise DataError(f"given='{path}' does not exist; pass a .npz, .npy or .csv file")
     try:
-        if path.suffix == ".csv":
-            return _read_csv(path)
-        if path.suffix == ".npz":
-            return read_arrays(path)
-        if path.suffix == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False))  # a pickle could run code
-    except DataError as error:
+        return readers[path.suffix](path)
+    except (DataError, ValueError, csv.Error) as error:
         raise DataError(f"given='{path}' cannot be read: {error}") from None
-    except Exception as error:  # damaged bytes make numpy and csv raise almost anything
-        raise DataError(f"given='{path}' cannot be read: {error}") from error
-    raise DataError(f"given='{path}' has an unknown ending; pass a .npz, .npy or .csv file")
+    except OSError as error:
+        raise DataError(f"given='{path}' cannot be read: {reason_of(error)}") from None
 
 
 def _read_csv(path: Path) -> dict[str, Any]:
     """Read columns by their header: start and end, or time, or transformation..., with a group."""
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file, strict=True)
-        names = reader.fieldnames or []
-        lines = list(reader)
-    if any(None in line.values() or None in line for line in lines):
+    text = read_regular(path, most_bytes=_LARGEST_CSV).decode("utf-8-sig")  # Excel writes a mark
+    names, *lines = [line for line in csv.reader(io.StringIO(text), strict=True) if line] or [[]]
+    names = [name.strip() for name in names]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(f"the column {repeated[0]!r} occurs twice; give every column its own name")
+    if any(len(line) != len(names) for line in lines):
         raise ValueError("a line has more or fewer values than the header")
-    columns = {name: [line[name] for line in lines] for name in names}
+    columns: dict[str, list[str]] = {
+        name: [line[place] for line in lines] for place, name in enumerate(names)
+    }
     if set(names) == {"start", "end"}:
         return {"pairs": np.array([columns["start"], columns["end"]], dtype=np.int64).T}
     found: dict[str, Any] = {}

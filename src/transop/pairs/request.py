@@ -1,5 +1,6 @@
 """What a caller asks a pair strategy for."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,22 +26,9 @@ Search = Literal["auto", "exact", "faiss"]
 
 @dataclass(frozen=True)
 class PairRequest:
-    """The images to pair and everything that decides how.
+    """The images to pair and everything that decides how; see `transop.pairs.build_pairs`.
 
-    Attributes:
-        dataset: where the images are.
-        rows: data set indices of the split.
-        n_neighbours: how many nearest images a partner is drawn from.
-        features: a backbone's name, a function of images, or one row of features per image.
-        weights: a weights file for the backbone, if not its default.
-        input_size: side to which images are brought for the backbone; None chooses by image size.
-        latents: one latent point per image, for strategy ``latent``.
-        given: the user's own pairs, for strategy ``given``.
-        search: exact, approximate by faiss, or by the number of images.
-        cache_dir: root of the cache.
-        device: where features and distances are computed.
-        ranks: the processes that share the work.
-        progress: announces long work.
+    ``rows`` are the data set indices of the split.
     """
 
     dataset: ImageDataset
@@ -88,8 +76,6 @@ Backbone = Callable[[int, Path | None, Path], FeatureExtractor]
 
 def hash_tensor(tensor: Tensor) -> str:
     """Condense a tensor's values to a short text."""
-    import hashlib
-
     flat = tensor.detach().cpu().contiguous()
     digest = hashlib.sha256(f"{flat.dtype}{tuple(flat.shape)}".encode())
     digest.update(flat.reshape(-1).view(torch.uint8).numpy().data)

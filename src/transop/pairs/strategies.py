@@ -90,20 +90,20 @@ def perceptual_features(
 
     Features of a user's own function have no name and are computed each time.
     """
-    wish = request.features
-    if isinstance(wish, np.ndarray | Tensor):
-        features = _rows_of(wish, request, "features")
+    wanted = request.features
+    if isinstance(wanted, np.ndarray | Tensor):
+        features = _rows_of(wanted, request, "features")
         return features, {"features": hash_tensor(features)}
-    if isinstance(wish, str):
-        if wish not in backbones:
+    if isinstance(wanted, str):
+        if wanted not in backbones:
             raise UserError(
-                f"features={wish!r} is not a backbone; choose one of {', '.join(backbones)}, "
+                f"features={wanted!r} is not a backbone; choose one of {', '.join(backbones)}, "
                 "a function of images, or an array with one row per image"
             )
         size = request.input_size or input_size_for(request.dataset.image_size)
-        extractor = backbones[wish](size, request.weights, request.cache_dir)
+        extractor = backbones[wanted](size, request.weights, request.cache_dir)
     else:
-        extractor = FeatureExtractor(wish, _CALLABLE_BATCH, key=None)
+        extractor = FeatureExtractor(wanted, _CALLABLE_BATCH, key=None)
     key = None
     if extractor.key is not None:
         key = {**request.content_key(), "features": extractor.key}
@@ -118,7 +118,8 @@ def perceptual_features(
             progress=request.progress,
         )
 
-    return request.cache.fetch_table("features", key, len(request.rows), compute), key
+    table, _ = request.cache.fetch("features", key, len(request.rows), compute)
+    return table, key
 
 
 def _nearest(
@@ -138,9 +139,11 @@ def _nearest(
             "groups": None if groups is None else hash_tensor(torch.from_numpy(groups)),
         }
 
-    def compute() -> dict[str, Any]:
+    notes: dict[str, Any] = {"recall": None}
+
+    def compute() -> Iterator[Tensor]:
         if searches_exactly:
-            table = nearest_neighbours(
+            yield nearest_neighbours(
                 features,
                 request.n_neighbours,
                 groups=groups,
@@ -148,25 +151,20 @@ def _nearest(
                 ranks=request.ranks,
                 progress=request.progress,
             )
-            return {"neighbours": table, "recall": None}
-        table, recall = approximate.approximate_neighbours(
+            return
+        table, notes["recall"] = approximate.approximate_neighbours(
             features,
             request.n_neighbours,
             scratch=request.cache_dir / "pairs",
             ranks=request.ranks,
             progress=request.progress,
         )
-        return {"neighbours": table, "recall": recall}
+        yield table
 
-    found = request.cache.fetch("neighbours", key, compute)
-    table = found["neighbours"]
-    return PairSource(
-        strategy,
-        ListedPartners.from_table(table),
-        request.rows,
-        neighbours=table,
-        recall=found["recall"],
-    )
+    n_rows = len(request.rows)
+    table, kept = request.cache.fetch("neighbours", key, n_rows, compute, lambda: notes)
+    partners = ListedPartners.from_table(table)
+    return PairSource(strategy, partners, request.rows, neighbours=table, recall=kept["recall"])
 
 
 def _is_exact(request: PairRequest) -> bool:

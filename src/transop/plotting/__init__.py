@@ -1,34 +1,66 @@
 """Figures: arrays in, matplotlib ``Figure`` out; nothing here computes or touches a model."""
 
+from transop.extras import require
+
+require("report", "drawing pictures")  # before the files below import matplotlib
+
 from transop.colours import COLOURS
 from transop.plotting.animations import animate
-from transop.plotting.bars import magnitude_bars, time_bars
-from transop.plotting.blocks import Block, draw_block, image_blocks, roomy
-from transop.plotting.curves import Line, Panel, draw_panel, latent_curves, line_panels
-from transop.plotting.grids import image_grid
-from transop.plotting.maps import embedding, heat_map, scale_map
-from transop.plotting.style import look, new_figure, render_figure, save_figure
+from transop.plotting.blocks import Block, draw_block, image_blocks, image_gap, roomy
+from transop.plotting.curves import Line, Panel, draw_panel, line_panels, spread_apart
+from transop.plotting.grids import compose_grid, image_grid
+from transop.plotting.kept import kept_curves
+from transop.plotting.maps import HIGH, LOW, heat_map, outline_cell, scale_map
+from transop.plotting.style import (
+    ACCENT,
+    FAINT,
+    INK,
+    MUTED,
+    SCALE_MAP,
+    About,
+    look,
+    new_figure,
+    render_figure,
+    save_figure,
+    split_columns,
+    split_rows,
+)
+from transop.plotting.training import CURVES_ABOUT, collect_curves, training_curves
 
 __all__ = [
+    "ACCENT",
     "COLOURS",
+    "CURVES_ABOUT",
+    "FAINT",
+    "HIGH",
+    "INK",
+    "LOW",
+    "MUTED",
+    "SCALE_MAP",
+    "About",
     "Block",
     "Line",
     "Panel",
     "animate",
+    "collect_curves",
+    "compose_grid",
     "draw_block",
     "draw_panel",
-    "embedding",
     "heat_map",
     "image_blocks",
+    "image_gap",
     "image_grid",
-    "latent_curves",
+    "kept_curves",
     "line_panels",
     "look",
-    "magnitude_bars",
     "new_figure",
+    "outline_cell",
     "render_figure",
     "roomy",
     "save_figure",
     "scale_map",
-    "time_bars",
+    "split_columns",
+    "split_rows",
+    "spread_apart",
+    "training_curves",
 ]

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transop.colours import COLOURS
-from transop.plotting.style import FAINT, INK, MUTED, look, new_figure
+from transop.plotting.style import MUTED, look, new_figure
 
 _FEW_POINTS = 14  # so short a line shows the points it consists of
 
@@ -181,15 +181,3 @@ def spread_apart(wanted: Float[np.ndarray, " n"], apart: float) -> Float[np.ndar
     result = np.empty_like(placed)
     result[order] = placed
     return result
-
-
-def latent_curves(
-    axes: Axes, x: Float[np.ndarray, " t"], values: Float[np.ndarray, "t d"], *, title: str = ""
-) -> None:
-    """Draw every latent dimension along a path as a thin line of its own."""
-    palette = [COLOURS[k % len(COLOURS)] for k in range(values.shape[1])]
-    for k, colour in enumerate(palette):
-        axes.plot(x, values[:, k], color=colour, linewidth=0.9, alpha=0.9)
-    axes.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
-    axes.set_title(title, fontsize=8, color=INK)
-    axes.tick_params(labelsize=6.5, length=2)

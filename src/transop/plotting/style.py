@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
@@ -82,8 +84,26 @@ def render_figure(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     return buffer.getvalue()
 
 
+@dataclass(frozen=True)
+class About:
+    """The words of a picture, kept in the JSON file beside it; the report shows them.
+
+    Attributes:
+        title: a few words.
+        caption: what the picture shows and how to read it.
+        place: where a publication shows it, e.g. ``"Figure 4 of the paper"``, or nothing.
+    """
+
+    title: str
+    caption: str
+    place: str = ""
+
+
 def save_figure(
-    figure: Figure, stem: Path, numbers: Mapping[str, np.ndarray] | None = None
+    figure: Figure,
+    stem: Path,
+    numbers: Mapping[str, np.ndarray] | None = None,
+    about: About | None = None,
 ) -> list[Path]:
     """Write a figure as PNG and SVG beside the numbers it was drawn from, atomically.
 
@@ -91,6 +111,7 @@ def save_figure(
         figure: what to write.
         stem: the path without suffix, e.g. ``runs/demo/figures/operators``.
         numbers: named arrays for the NPZ file; none writes none.
+        about: words for the JSON file; none writes none.
 
     Returns:
         The files written.
@@ -101,6 +122,8 @@ def save_figure(
         arrays: dict[str, Any] = dict(numbers)
         np.savez_compressed(buffer, **arrays)
         contents[".npz"] = buffer.getvalue()
+    if about is not None:
+        contents[".json"] = json.dumps({"about": asdict(about)}, indent=2).encode()
     paths = [stem.with_name(stem.name + suffix) for suffix in contents]
     for path, content in zip(paths, contents.values(), strict=True):
         write_atomically(path, content)

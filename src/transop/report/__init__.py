@@ -1,5 +1,9 @@
 """A run folder becomes one self-contained HTML page."""
 
+from transop.extras import require
+
+require("report", "the report")  # before the files below import jinja2 and matplotlib
+
 from transop.report.write import render_report, write_report
 
 __all__ = ["render_report", "write_report"]

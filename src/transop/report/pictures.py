@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from matplotlib.figure import Figure
+from transop.artifacts import RunFolder, read_json
+from transop.plotting import (
+    CURVES_ABOUT,
+    About,
+    collect_curves,
+    kept_curves,
+    render_figure,
+    training_curves,
+)
 
-from transop.artifacts import RunFolder
-from transop.plotting import render_figure
-from transop_paper.figures import FIGURES
-from transop_paper.figures.training_curves import curves_of, draw
+CURVES = "training-curves"
+KEPT_ABOUT = About(
+    "Kept identity",
+    "How often random moves keep identity, by their mean length, and how much of the data's spread "
+    "they cover. The dashed line is one fixed scale that makes moves of the same length. Bands are "
+    "95 % intervals over held-out images.",
+)
 
 
 @dataclass(frozen=True)
@@ -20,65 +33,55 @@ class Picture:
 
     Attributes:
         name: of the file it was read from.
-        title: a few words.
-        caption: what it shows and how to read it.
+        about: title, caption and place.
         source: a ``data:`` address that holds the whole picture.
-        paper: where the paper shows it, or an empty string.
     """
 
     name: str
-    title: str
-    caption: str
+    about: About
     source: str
-    paper: str = ""
-
-
-# Pictures that the demo draws; they have no counterpart in the paper.
-SHOWCASE = {
-    "reconstructions": (
-        "Reconstructions",
-        "Held-out images above, and below what the autoencoder makes of them. Whatever is lost "
-        "here no operator can bring back.",
-    ),
-    "operators": (
-        "What each operator does",
-        "One image moved by single operators, backwards to the left and forwards to the right of "
-        "the outlined reconstruction.",
-    ),
-    "paths": (
-        "Paths between images",
-        "From one image towards another of its class, and beyond it.",
-    ),
-    "samples": (
-        "Samples",
-        "Random moves of the outlined image, as far as the coefficient encoder thinks its class "
-        "allows.",
-    ),
-}
 
 
 def collect_pictures(folder: Path) -> list[Picture]:
-    """Read every known picture of a folder, in the order of the paper, the demo's first."""
-    known = {name: (*words, "") for name, words in SHOWCASE.items()}
-    known |= {name: (f.title, f.caption, f.paper) for name, f in FIGURES.items()}
-    pictures = []
-    for name, (title, caption, paper) in known.items():
-        path = folder / f"{name}.png"
-        if path.exists() and name != "training-curves":  # drawn anew, from the newest metrics
-            pictures.append(Picture(name, title, caption, _inline(path.read_bytes()), paper))
-    return pictures
+    """Read every picture of a folder, those without a place in a publication first."""
+    pictures = [
+        Picture(path.stem, _read_about(path), _inline(path.read_bytes()))
+        for path in sorted(folder.glob("*.png"))
+        if path.stem != CURVES  # drawn anew, from the newest metrics
+    ]
+    return sorted(pictures, key=lambda picture: _position(picture.about.place))
 
 
-def training_curves(folder: RunFolder) -> Picture | None:
+def draw_curves(folder: RunFolder) -> Picture | None:
     """Draw the curves of a run from its metrics, if it has any."""
-    numbers = curves_of(folder.read_metrics())
-    if not numbers.arrays:
+    curves, labels = collect_curves(folder.read_metrics())
+    if not curves:
         return None
-    figure: Figure = draw(numbers)
-    words = FIGURES["training-curves"]
-    return Picture(
-        "training-curves", words.title, words.caption, _inline(render_figure(figure, "png"))
-    )
+    drawn = render_figure(training_curves(curves, labels), "png")
+    return Picture(CURVES, CURVES_ABOUT, _inline(drawn))
+
+
+def _read_about(picture: Path) -> About:
+    """Read the words beside a picture; one without words is called by its file's name."""
+    beside = picture.with_suffix(".json")
+    stored: Any = read_json(beside).get("about", {}) if beside.exists() else {}
+    title = picture.stem.replace("-", " ").capitalize()
+    return About(stored.get("title", title), stored.get("caption", ""), stored.get("place", ""))
+
+
+def _position(place: str) -> int:
+    """Sort places by the first number in them: figure 2 stands before figure 10."""
+    number = re.search(r"\d+", place)
+    return int(number[0]) if number else -1
+
+
+def kept_identity(folder: RunFolder) -> Picture | None:
+    """Draw kept identity against the length of moves, if the run has measured it."""
+    for record in reversed(list(folder.read_metrics())):
+        if "curves" in record and "identity" in record:
+            drawn = render_figure(kept_curves(record["curves"], record["identity"]), "png")
+            return Picture("kept-identity", KEPT_ABOUT, _inline(drawn))
+    return None
 
 
 def _inline(content: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Put facts and pictures into the page."""
+"""Put what a run says about itself, and its pictures, into one page."""
 
 from __future__ import annotations
 
@@ -8,33 +8,35 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 
 from transop import __version__
-from transop.artifacts import RunFolder, write_atomically
-from transop.report.facts import duration, read_facts
-from transop.report.pictures import collect_pictures, training_curves
+from transop.artifacts import write_atomically
+from transop.describe import about, duration, headlines, phase_results
+from transop.report.pictures import collect_pictures, draw_curves, kept_identity
+from transop.run import Run
 
 
-def render_report(run: Path) -> str:
+def render_report(path: Path) -> str:
     """Describe a run as one HTML page that needs nothing outside itself.
 
     Args:
-        run: the run folder.
+        path: the run folder.
 
     Returns:
         The page; pictures are inside it.
     """
-    folder = RunFolder(run)
-    facts = read_facts(folder)
+    run = Run.open(path)
+    kept = kept_identity(run.folder)
     template = resources.files("transop.report").joinpath("page.html.jinja").read_text("utf-8")
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(template).render(
-        facts=facts,
-        name=run.resolve().name,
-        run=str(run),
-        total=duration(facts.seconds),
-        curves=training_curves(folder),
-        pictures=collect_pictures(folder.figures),
+        run=run,
+        headlines=headlines(run),
+        about=about(run),
+        results=phase_results(run),
+        total=duration(run.seconds),
+        curves=draw_curves(run.folder),
+        pictures=[*collect_pictures(run.folder.figures), *([kept] if kept else [])],
         version=__version__,
     )
 

@@ -1,6 +1,42 @@
-"""One readable loop per phase, one checkpoint mechanism, one set of diagnostics."""
+"""One readable loop per phase, one checkpoint mechanism, one set of diagnostics.
 
-from transop.training.fit import fit, load_run_data, train
-from transop.training.loop import TrainingFailure
+`fit` and `train` train our model. Other models are trained by `train_phases`; the remaining names
+are the building blocks for phases of their own.
+"""
 
-__all__ = ["TrainingFailure", "fit", "load_run_data", "train"]
+from transop.training.autoencoder import load_images, obtain_autoencoder, train_autoencoder
+from transop.training.classifier import train_classifier
+from transop.training.coefficient_encoder import train_coefficient_encoder
+from transop.training.dictionary import DictionaryLearner
+from transop.training.fit import fit, train
+from transop.training.latents import encode_split, find_latent_scale
+from transop.training.loop import Loop, TrainingFailure, steps_in
+from transop.training.measures import measure_reconstruction
+from transop.training.pair_order import PairOrder
+from transop.training.pairing import make_pairs, pairs_by_settings
+from transop.training.phases import Phase, TrainingPlan, train_phases
+from transop.training.session import Session
+
+__all__ = [
+    "DictionaryLearner",
+    "Loop",
+    "PairOrder",
+    "Phase",
+    "Session",
+    "TrainingFailure",
+    "TrainingPlan",
+    "encode_split",
+    "find_latent_scale",
+    "fit",
+    "load_images",
+    "make_pairs",
+    "measure_reconstruction",
+    "obtain_autoencoder",
+    "pairs_by_settings",
+    "steps_in",
+    "train",
+    "train_autoencoder",
+    "train_classifier",
+    "train_coefficient_encoder",
+    "train_phases",
+]

@@ -30,6 +30,7 @@ from transop.training.schedule import schedule_rate
 from transop.training.session import Session
 
 PHASE = "classifier"
+WEIGHT_DECAY = 1e-4  # of Adam
 _CHUNK = 500
 
 
@@ -117,9 +118,9 @@ def train_attributes(
     batch_size = min(settings.batch_size, len(rows))
     per_epoch, n_steps = steps_in(settings.epochs, len(rows), batch_size)
     optimiser = torch.optim.Adam(
-        network.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
+        network.parameters(), settings.learning_rate, weight_decay=WEIGHT_DECAY
     )
-    wrapped, wrapped_optimiser = session.set_up(network, optimiser)
+    wrapped = session.set_up(network)
     weighting = DynamicLossWeights(len(network.attribute_names), settings.loss_temperature)
     weighting.to(session.device)
     order = BatchOrder(session, PHASE, rows, batch_size)
@@ -148,7 +149,7 @@ def train_attributes(
             continue
         peak = settings.learning_rate
         rate = schedule_rate(optimiser, settings.schedule, peak, step, n_steps)
-        loop.descend(wrapped_optimiser, value, rate)
+        loop.descend(optimiser, value, rate)
         correct = (logits.argmax(2) == (truth > 0).to(logits.device)).float().mean().item()
         loop.record(loss=losses.mean().item(), accuracy=correct)
         if (step + 1) % per_epoch == 0 and step + 1 < n_steps:

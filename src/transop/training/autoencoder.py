@@ -20,7 +20,7 @@ from transop.training.session import Session
 
 PHASE = "autoencoder"
 
-# Takes the network (as Fabric wrapped it), a batch of images and a generator.
+# Takes the network (as the session has set it up), a batch of images and a generator.
 AutoencoderLoss = Callable[
     [Callable[[Tensor], Tensor], Float[Tensor, "b c h w"], torch.Generator], Float[Tensor, ""]
 ]
@@ -74,7 +74,7 @@ def train_autoencoder(
     prefer_channels_last(network)
     network.train()
     optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate)
-    wrapped, wrapped_optimiser = session.set_up(network, optimiser)
+    wrapped = session.set_up(network)
     order = BatchOrder(session, PHASE, rows, batch_size)
     noise = session.generator(PHASE, "noise")
     loop = Loop(
@@ -88,17 +88,18 @@ def train_autoencoder(
         items_per_step=batch_size,
         explain=lambda: f"lower autoencoder.learning_rate (now {settings.learning_rate:g})",
     )
+    edge_weight = session.settings.beyond_paper.edge_weight
     for step in loop:
         images = load_images(dataset, order.rows(step), session)
         if loss is None:
-            value = reconstruction_loss(wrapped(images), images, settings.edge_weight)
+            value = reconstruction_loss(wrapped(images), images, edge_weight)
         else:
             value = loss(wrapped, images, noise)
         if not loop.check(value):
             continue
         peak = settings.learning_rate
         rate = schedule_rate(optimiser, settings.schedule, peak, step, n_steps)
-        loop.descend(wrapped_optimiser, value, rate)
+        loop.descend(optimiser, value, rate)
         loop.record(loss=value.item())
     network.eval()
 

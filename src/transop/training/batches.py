@@ -29,5 +29,5 @@ class BatchOrder:
             permutation = torch.randperm(len(self._rows), generator=generator)
             self._shuffled, self._epoch = self._rows[permutation.numpy()], epoch
         batch = self._shuffled[position * self._batch_size : (position + 1) * self._batch_size]
-        fabric = self._session.fabric
-        return batch[fabric.global_rank :: fabric.world_size]
+        ranks = self._session.ranks
+        return batch[ranks.rank :: ranks.n_ranks]

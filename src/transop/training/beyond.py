@@ -1,4 +1,4 @@
-"""Points that paths reach beyond their end, with the images the decoder should show there."""
+"""Points on extrapolated paths, and the images that the decoder should show there."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from transop.config import FineTuningSettings
 from transop.data import ImageDataset
 from transop.model import ManifoldAutoencoder
 from transop.operators import transport
 from transop.training.autoencoder import load_images
 from transop.training.pair_order import Pairs
 from transop.training.session import Session
+
+REACH = 2.6  # how far paths are followed, in multiples of their length
+SPARSITY_WEIGHT = 0.01  # of these paths
 
 # Takes starting points, end points and a sparsity weight; gives coefficients.
 Infer = Callable[[Tensor, Tensor, float], Tensor]
@@ -24,14 +26,15 @@ Infer = Callable[[Tensor, Tensor, float], Tensor]
 class Beyond:
     """Paths between any two training images, followed past the second one.
 
-    [BEYOND]  weight |x_near - decoded(expm(t A) z0)|^2, 1 < t < reach
+    [BEYOND]  weight |x_near - decoded(expm(t A) z0)|^2, 1 < t < 2.6
 
-    No image is known to lie there, but those around x1 are known to be like it. Of x1, some of its
-    partners and some of theirs, x_near is the one whose latent is nearest to the point. The second
-    image need not be of the first one's kind: beyond it, the path is on its side.
+    No training image is known at such a point, but the neighbours of x1 are known to be like x1.
+    Among x1, some of its partners and some of their partners, x_near is the image whose latent is
+    nearest to the point. The two images of a path may belong to different classes: beyond x1 the
+    path should show images like x1.
 
-    Paths are inferred with a small sparsity weight of their own. One that ends beside x1 leads
-    elsewhere, and three times as far beside at t = 3.
+    These paths are inferred with a small sparsity weight of their own. A path that misses x1 by
+    some distance misses by three times that distance at t = 3.
     """
 
     def __init__(
@@ -56,7 +59,6 @@ class Beyond:
         """
         self._session, self._model, self._infer = session, model, infer
         self._dataset, self._pairs, self._latents = dataset, pairs, latents
-        self._settings: FineTuningSettings = session.settings.fine_tuning
         self._rows = dataset.splits["train"]
 
     @torch.no_grad()
@@ -70,19 +72,18 @@ class Beyond:
             batch_size: of all devices together; each gets its share.
 
         Returns:
-            None if the network has broken down; its step will notice and be rolled back.
+            None, on every device, if the network gives values that are not finite on any of them.
         """
         generator = self._session.generator("fine_tuning", "beyond", step)
         drawn = torch.randint(len(self._rows), (2 * batch_size,), generator=generator)
         around = self._pairs.around(drawn[batch_size:], generator)
-        times = 1 + (self._settings.beyond_reach - 1) * torch.rand(
-            batch_size, 1, generator=generator
-        )
+        times = 1 + (REACH - 1) * torch.rand(batch_size, 1, generator=generator)
         ranks = self._session.ranks
         share = slice(ranks.rank, None, ranks.n_ranks)
         starts, ends = (half[share] for half in drawn.chunk(2))
         raw = self._model.autoencoder.encode(self._images(torch.cat([starts, ends])))
-        if not bool(torch.isfinite(raw).all()):
+        # All devices must agree, or only some of them would report numbers of this step.
+        if self._session.any_device(not bool(torch.isfinite(raw).all())):
             return None
         points = self._follow(raw, times[share].to(raw.device))
         nearest = self._nearest(points, around[share])
@@ -93,7 +94,7 @@ class Beyond:
     ) -> Float[Tensor, "b d"]:
         """Carry the first half of some latents to the second half and on, in scaled units."""
         z0, z1 = (raw.float() / self._model.latent_scale).chunk(2)
-        coefficients = self._infer(z0, z1, self._settings.beyond_sparsity_weight)
+        coefficients = self._infer(z0, z1, SPARSITY_WEIGHT)
         return transport(self._model.operators.operators.detach(), times * coefficients, z0)
 
     def _nearest(

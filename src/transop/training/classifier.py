@@ -1,26 +1,25 @@
-"""Fourth phase: the classifier whose opinion decides what counts as the same identity."""
+"""Fourth phase: obtain the identity that moves must keep, from one of three sources."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from transop.config import ClassifierSettings
 from transop.data import ImageDataset
-from transop.errors import ArtifactError, SettingsError
+from transop.errors import SettingsError
+from transop.identity import Communities, Identity, agreement, choose_source
+from transop.identity.graph import find_communities, neighbour_graph
 from transop.model import ManifoldAutoencoder
 from transop.networks import AttributeNet, build_classifier, prefer_channels_last
+from transop.pairs import nearest_neighbours
 from transop.training.attributes import (
+    WEIGHT_DECAY,
     attribute_accuracies,
     make_attribute_classifier,
     train_attributes,
@@ -31,66 +30,157 @@ from transop.training.batches import BatchOrder
 from transop.training.latents import encode_split
 from transop.training.loop import Loop, steps_in
 from transop.training.measures import held_out_rows
+from transop.training.own_modules import load_weights, run_factory
+from transop.training.pairing import make_pairs
 from transop.training.schedule import schedule_rate
 from transop.training.session import Session
 
-logger = logging.getLogger(__name__)
-
 PHASE = "classifier"
+
+Inputs = Callable[[np.ndarray], Tensor]
 
 
 def train_classifier(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
-    """Give a model its classifier: trained on labels or attributes, or the user's own.
+    """Give a model its identity: from labels or attributes, the user's classifier, or the graph.
 
     Args:
-        session: the run.
-        model: gets the classifier and its domain.
-        dataset: images with labels or attributes; a classifier with weights of its own needs
-            neither.
+        session: the run; ``identity.source`` says which of them.
+        model: gets the identity.
+        dataset: the images.
 
     Returns:
-        The held-out accuracy, where it can be measured.
+        Whose opinion it is, and how good it is, where that can be measured.
     """
-    settings = session.settings.classifier
-    classifier, recipe = _make(session, settings, model, dataset)
-    prefer_channels_last(classifier)  # as it will be when loaded: another layout rounds otherwise
-    model.classifier = classifier.to(session.device)
-    model.classifier_domain = settings.domain
-    model.classifier_recipe = recipe
-    if settings.weights is not None:
-        _load_weights(classifier, settings.weights)
-    elif isinstance(classifier, AttributeNet):
-        train_attributes(session, classifier, dataset, model)
-    else:
-        _train(session, model, classifier, dataset)
-    classifier.eval()
-    if isinstance(classifier, AttributeNet):
-        return attribute_accuracies(classifier, dataset)
-    if dataset.labels is None:
-        return {}
-    return {"test_accuracy": _accuracy(model, dataset)}
+    source = choose_source(session.settings, dataset)
+    if source is None:
+        raise SettingsError(
+            f"data set '{dataset.meta.name}' has no labels and too few images for a neighbour "
+            "graph; set classifier.epochs = 0"
+        )
+    identity = _SOURCES[source](session, model, dataset)
+    prefer_channels_last(identity.network)  # as when loaded: another layout rounds otherwise
+    identity.network.eval()
+    identity.install(model)
+    numbers = {"identity": identity.describe(), **identity.facts}
+    if isinstance(identity.network, AttributeNet):
+        return numbers | attribute_accuracies(identity.network, dataset)
+    if dataset.labels is None or source == "graph":
+        return numbers
+    return numbers | {"test_accuracy": _accuracy(model, dataset)}
 
 
-def _train(
-    session: Session, model: ManifoldAutoencoder, classifier: nn.Module, dataset: ImageDataset
-) -> None:
-    settings, rows = session.settings.classifier, dataset.splits["train"]
-    if dataset.labels is None:
+def _from_labels(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset) -> Identity:
+    """Train a classifier on labels, or on attributes where there is no class."""
+    network, recipe = _make(session, model, dataset)
+    network.to(session.device)
+    prefer_channels_last(network)
+    if isinstance(network, AttributeNet):
+        train_attributes(session, network, dataset, model)
+    elif dataset.labels is None:
         raise SettingsError(
             f"data set '{dataset.meta.name}' has no labels to train a classifier on; give "
             "classifier.factory and classifier.weights, or set classifier.epochs = 0"
         )
-    batch_size = min(settings.batch_size, len(rows))
-    per_epoch, n_steps = steps_in(settings.epochs, len(rows), batch_size)
-    optimiser = torch.optim.Adam(
-        classifier.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
+    else:
+        labels = torch.from_numpy(dataset.labels[dataset.splits["train"]])
+        _train(session, network, _inputs(session, model, dataset), labels)
+    return Identity("labels", network, session.settings.classifier.domain, recipe)
+
+
+def _from_weights(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset) -> Identity:
+    """Take the user's own classifier as it is."""
+    network, recipe = _make(session, model, dataset)
+    assert session.settings.classifier.weights is not None, "choose_source has checked"
+    load_weights(network, "classifier.weights", session.settings.classifier.weights)
+    network.to(session.device)
+    return Identity("classifier", network, session.settings.classifier.domain, recipe)
+
+
+def _from_graph(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset) -> Identity:
+    """Find communities of the neighbour graph and train a soft latent classifier on them."""
+    latents = _scaled_latents(session, model, dataset)
+    positions = _sampled(session, len(latents))
+    communities = _communities(session, model, dataset, latents[positions].cpu(), positions)
+    numbers = {
+        "latent_dimension": model.latent_dimension,
+        "n_classes": communities.n_communities,
+    }
+    with session.seeded("weights", PHASE):
+        network = build_classifier("latent-mlp", **numbers).to(session.device)
+    points = latents[positions]
+    shares = torch.from_numpy(communities.shares).float()
+    _train(session, network, lambda chosen: points[torch.from_numpy(chosen)], shares)
+    facts: dict[str, Any] = {"n_communities": communities.n_communities}
+    if dataset.labels is not None:
+        labels = dataset.labels[dataset.splits["train"][positions.numpy()]]
+        found = agreement(communities.members, labels)
+        facts |= {f"label_{name}": round(value, 4) for name, value in found.items()}
+    return Identity(
+        "graph", network, "latent", {"network": "latent-mlp", "numbers": numbers}, facts=facts
     )
-    wrapped, wrapped_optimiser = session.set_up(classifier, optimiser)
-    inputs_of = _inputs(session, model, dataset)
-    positions = BatchOrder(session, PHASE, np.arange(len(rows)), batch_size)
-    labels = torch.from_numpy(dataset.labels[rows])
+
+
+_SOURCES: dict[str, Callable[[Session, ManifoldAutoencoder, ImageDataset], Identity]] = {
+    "labels": _from_labels,
+    "classifier": _from_weights,
+    "graph": _from_graph,
+}
+
+
+def _sampled(session: Session, n_images: int) -> Tensor:
+    """Choose the training images the graph is made of: all, or a sample of the largest size."""
+    most = session.settings.identity.most_images
+    if n_images <= most:
+        return torch.arange(n_images)
+    drawn = torch.randperm(n_images, generator=session.generator(PHASE, "graph"))
+    return drawn[:most].sort().values
+
+
+def _communities(
+    session: Session,
+    model: ManifoldAutoencoder,
+    dataset: ImageDataset,
+    points: Float[Tensor, "n d"],
+    positions: Tensor,
+) -> Communities:
+    """Join neighbours in latent space and the run's pairs, and find the graph's communities."""
+    settings, tables = session.settings.identity, []
+    all_used = len(positions) == len(dataset.splits["train"])
+    if settings.graph != "latent" and all_used:
+        pairs = make_pairs(session, model.autoencoder, dataset)
+        tables += [] if pairs.neighbours is None else [pairs.neighbours]
+    if settings.graph != "perceptual" or not tables:
+        k = min(settings.n_neighbours, len(points) - 1)
+        tables.append(nearest_neighbours(points, k, progress=session.progress))
+    return find_communities(
+        neighbour_graph(*tables), settings.n_communities, seed=session.settings.runtime.seed
+    )
+
+
+def _train(
+    session: Session,
+    classifier: nn.Module,
+    inputs_of: Inputs,
+    targets: Shaped[Tensor, "n ..."],
+) -> None:
+    """Train a classifier on targets: a class number each, or a share of every class.
+
+    Args:
+        session: the run.
+        classifier: its weights change.
+        inputs_of: gives what it reads, for positions in ``targets``.
+        targets: what it should say.
+    """
+    settings = session.settings.classifier
+    batch_size = min(settings.batch_size, len(targets))
+    per_epoch, n_steps = steps_in(settings.epochs, len(targets), batch_size)
+    optimiser = torch.optim.Adam(
+        classifier.parameters(), settings.learning_rate, weight_decay=WEIGHT_DECAY
+    )
+    wrapped = session.set_up(classifier)
+    positions = BatchOrder(session, PHASE, np.arange(len(targets)), batch_size)
     loop = Loop(
         session,
         PHASE,
@@ -104,27 +194,31 @@ def _train(
     classifier.train()
     for step in loop:
         chosen = positions.rows(step)
-        logits = wrapped(inputs_of(chosen))
-        truth = labels[torch.from_numpy(chosen)].to(logits.device)
-        value = cross_entropy(logits.float(), truth)
+        logits = wrapped(inputs_of(chosen)).float()
+        truth = targets[torch.from_numpy(chosen)].to(logits.device)
+        value = cross_entropy(logits, truth)
         if not loop.check(value):
             continue
         peak = settings.learning_rate
         rate = schedule_rate(optimiser, settings.schedule, peak, step, n_steps)
-        loop.descend(wrapped_optimiser, value, rate)
-        correct = (logits.argmax(1) == truth).float().mean().item()
-        loop.record(loss=value.item(), accuracy=correct)
+        loop.descend(optimiser, value, rate)
+        named = truth if truth.ndim == 1 else truth.argmax(1)
+        loop.record(loss=value.item(), accuracy=(logits.argmax(1) == named).float().mean().item())
 
 
-def _inputs(
-    session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
-) -> Callable[[np.ndarray], Tensor]:
+def _inputs(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset) -> Inputs:
     """Say how positions in the training split become what the classifier reads."""
     rows = dataset.splits["train"]
     if session.settings.classifier.domain == "image":
         return lambda chosen: load_images(dataset, rows[chosen], session)
-    latents = encode_split(model.autoencoder, dataset, ranks=session.ranks) / model.latent_scale
+    latents = _scaled_latents(session, model, dataset)
     return lambda chosen: latents[torch.from_numpy(chosen).to(latents.device)]
+
+
+def _scaled_latents(
+    session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
+) -> Float[Tensor, "n d"]:
+    return encode_split(model.autoencoder, dataset, ranks=session.ranks) / model.latent_scale
 
 
 def _accuracy(model: ManifoldAutoencoder, dataset: ImageDataset) -> float:
@@ -138,12 +232,10 @@ def _accuracy(model: ManifoldAutoencoder, dataset: ImageDataset) -> float:
 
 
 def _make(
-    session: Session,
-    settings: ClassifierSettings,
-    model: ManifoldAutoencoder,
-    dataset: ImageDataset,
+    session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> tuple[nn.Module, dict[str, Any]]:
     """Build the classifier the settings name, and what builds it again."""
+    settings = session.settings.classifier
     with session.seeded("weights", PHASE):
         if settings.factory is not None:
             return call_factory(settings.factory), {"factory": settings.factory}
@@ -165,31 +257,9 @@ def _make(
 
 def call_factory(name: str) -> nn.Module:
     """Build the user's classifier from ``module:function``; the function takes no arguments."""
-    module_name, _, function_name = name.partition(":")
-    try:
-        factory = getattr(import_module(module_name), function_name)
-        classifier = factory()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise SettingsError(
-            f"classifier.factory = '{name}' could not be called ({error}); give module:function, "
-            "where the function takes no arguments and returns a torch module"
-        ) from None
+    classifier = run_factory("classifier.factory", name, "a torch module")
     if not isinstance(classifier, nn.Module):
         raise SettingsError(
             f"classifier.factory = '{name}' returned {type(classifier).__name__}, not a module"
         )
     return classifier
-
-
-def _load_weights(classifier: nn.Module, weights: str) -> None:
-    try:
-        classifier.load_state_dict(load_file(Path(weights)))
-    except (OSError, SafetensorError) as error:
-        raise ArtifactError(
-            f"classifier.weights = '{weights}' is not a readable safetensors file: {error}"
-        ) from None
-    except RuntimeError as error:
-        first = str(error).splitlines()[-1].strip()
-        raise ArtifactError(
-            f"classifier.weights = '{weights}' does not fit the classifier: {first}"
-        ) from None

@@ -12,14 +12,18 @@ from torch.nn.functional import kl_div, log_softmax, one_hot
 
 from transop.data import ImageDataset
 from transop.errors import SettingsError
+from transop.evaluation import far_scale
+from transop.identity import Identity
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder
-from transop.operators import laplace_from_uniform, laplace_kl, transport
+from transop.operators import laplace_kl, sample_moves
 from transop.training.batches import BatchOrder
 from transop.training.distillation import Judge, ask_judge, distil
 from transop.training.latents import encode_split
 from transop.training.loop import Loop, steps_in
-from transop.training.measures import measure_sampling
+from transop.training.measures import measure_moves
+from transop.training.neighbour_scales import neighbour_scales
+from transop.training.pairing import make_pairs
 from transop.training.session import Session
 
 PHASE = "coefficient_encoder"
@@ -44,9 +48,11 @@ def train_coefficient_encoder(
         dataset: the images, and labels if the targets are labels.
 
     Returns:
-        How often sampled moves keep the label and how far they go, on held-out images.
+        How often sampled moves keep identity and how far they go, on held-out images, and whose
+        opinion identity is.
     """
     settings = session.settings.coefficient_encoder
+    identity = Identity.of(model)
     with session.seeded("weights", PHASE):
         encoder = CoefficientEncoder(
             model.latent_dimension,
@@ -54,34 +60,50 @@ def train_coefficient_encoder(
             hidden=settings.hidden,
             scale_multiplier=settings.scale_multiplier,
         ).to(session.device)
-    for module in (model.autoencoder, model.classifier):
-        assert module is not None, "the classifier phase comes first"
+    for module in (model.autoencoder, identity.network):
         module.eval().requires_grad_(False)
     latents = encode_split(
         model.autoencoder, dataset, ranks=session.ranks, progress=session.progress
     )
     latents = latents / model.latent_scale
-    numbers: dict[str, Any] = {}
+    prior = _prior(session, model, dataset, latents)
+    numbers: dict[str, Any] = {"identity": identity.describe()}
     targets = _Targets(session, model, dataset, latents)
     judge: Judge = lambda points: model.classify_latents(points, gradients=True)  # noqa: E731
-    if settings.distil and model.classifier_domain == "image":
+    if settings.distil and identity.domain == "image":
         judge, numbers["distilled_agreement"] = distil(
             session,
             model.classify_latents,
             model.operators.operators.detach(),
             latents,
             outputs=targets.outputs,
-            prior_scale=settings.prior_scale,
+            prior_scale=float(prior.mean()),
             n_samples=settings.distil_samples,
         )
-    _train(session, model, encoder, latents, targets, judge)
-    for module in (model.autoencoder, model.classifier):
-        assert module is not None
+    _train(session, model, encoder, latents, targets, judge, prior)
+    for module in (model.autoencoder, identity.network):
         module.requires_grad_(True)
     model.coefficient_encoder = encoder.eval()
-    model.prior_scale = settings.prior_scale
+    model.prior_scale = settings.prior_scale or model.prior_scale
     session.folder.drop_checkpoints("distillation")
     return numbers | _closing_numbers(session, model, dataset, latents)
+
+
+def _prior(
+    session: Session,
+    model: ManifoldAutoencoder,
+    dataset: ImageDataset,
+    latents: Float[Tensor, "n d"],
+) -> Float[Tensor, "#n m"]:
+    """Give the prior's scales: one row for all points, or one for each."""
+    settings = session.settings.coefficient_encoder
+    by_graph = Identity.of(model).source == "graph" and settings.prior_scale is None
+    if settings.prior == "neighbours" or (settings.prior == "auto" and by_graph):
+        pairs = make_pairs(session, model.autoencoder, dataset)
+        if pairs.neighbours is not None:
+            return neighbour_scales(session, model, latents, pairs.neighbours)
+    scale = settings.prior_scale or far_scale(model.operators.operators.detach(), latents)
+    return latents.new_full((1, model.operators.n_operators), scale)
 
 
 class _Targets:
@@ -95,10 +117,11 @@ class _Targets:
         latents: Float[Tensor, "n d"],
     ) -> None:
         labels = session.settings.coefficient_encoder.target == "labels"
-        if labels and (dataset.labels is None or not model.names_classes):
+        told = model.names_classes and Identity.of(model).source != "graph"
+        if labels and (dataset.labels is None or not told):
             raise SettingsError(
                 f"coefficient_encoder.target = 'labels', but data set '{dataset.meta.name}' "
-                "has none or the classifier tells attributes; use 'classifier'"
+                "has none or the identity is not a class; use 'classifier'"
             )
         self._session, self._model, self._latents = session, model, latents
         self.outputs = tuple(model.classify_latents(latents[:1]).shape[1:])
@@ -127,6 +150,7 @@ def _train(
     latents: Float[Tensor, "n d"],
     targets: _Targets,
     judge: Judge,
+    prior: Float[Tensor, "#n m"],
 ) -> None:
     settings = session.settings.coefficient_encoder
     batch_size = min(settings.batch_size, len(latents))
@@ -135,7 +159,7 @@ def _train(
     noise = session.generator(PHASE, "coefficients")
     order = BatchOrder(session, PHASE, np.arange(len(latents)), batch_size)
     operators, living = model.operators.operators.detach(), model.operators.living()
-    wrapped, wrapped_optimiser = session.set_up(encoder, optimiser)
+    wrapped = session.set_up(encoder)
     share = slice(session.ranks.rank, None, session.ranks.n_ranks)
     loop = Loop(
         session,
@@ -155,15 +179,16 @@ def _train(
         scales = wrapped(points).float()
         # Drawn for the whole batch, so that it does not matter how many devices share it.
         uniform = torch.rand(batch_size, len(living), generator=noise)[share].to(scales)
-        moved = transport(operators, laplace_from_uniform(scales, uniform), points)
+        moved, _ = sample_moves(operators, points, scales, uniform=uniform)
         opinion = log_softmax(judge(moved), -1)
         change = kl_div(opinion, targets.at(rows), reduction="batchmean", log_target=True)
-        divergence = laplace_kl(scales, settings.prior_scale, direction=settings.kl_direction)
-        prior = _mean_over(divergence, living) + _mean_over(divergence, ~living)
-        value = change + settings.kl_weight * prior
+        wanted = prior[rows.to(prior.device)] if len(prior) > 1 else prior
+        divergence = laplace_kl(scales, wanted)
+        pull = _mean_over(divergence, living) + _mean_over(divergence, ~living)
+        value = change + settings.kl_weight * pull
         if not loop.check(value):
             continue
-        loop.descend(wrapped_optimiser, value, settings.learning_rate)
+        loop.descend(optimiser, value, settings.learning_rate)
         loop.record(
             loss=value.item(),
             change=change.item(),
@@ -189,7 +214,7 @@ def _closing_numbers(
 ) -> dict[str, Any]:
     living = model.operators.living()
     scales = model.scales_at(latents[:10_000]).mean(0)
-    numbers = measure_sampling(model, dataset, session.generator(PHASE, "measure"))
+    numbers = measure_moves(model, dataset, session.generator(PHASE, "measure"))
     return {
         **numbers,
         "mean_scale": float(scales[living].mean()) if bool(living.any()) else 0.0,

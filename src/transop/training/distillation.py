@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import kl_div, log_softmax
 
-from transop.operators import sample_laplace, transport
+from transop.operators import sample_moves
 from transop.training.loop import Loop
 from transop.training.session import Session
 
@@ -123,9 +123,8 @@ def _samples(
     points = latents[rows.to(latents.device)]
     moving = points[::2]
     scales = torch.full((len(moving), len(operators)), prior_scale)
-    coefficients = sample_laplace(scales, generator=generator).to(points.device)
     with torch.no_grad():
-        points[::2] = transport(operators, coefficients, moving)
+        points[::2], _ = sample_moves(operators, moving, scales, generator=generator)
     return points
 
 

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transop.config import FineTuningSettings
+from transop.config import Settings
 from transop.data import ImageDataset
 from transop.model import ManifoldAutoencoder
 from transop.networks import Autoencoder, prefer_channels_last
@@ -96,15 +96,16 @@ def fine_tune(
         pairs: positions in the split "train" that belong together.
     """
     settings, rows = session.settings.fine_tuning, dataset.splits["train"]
+    beyond_weight = session.settings.beyond_paper.beyond_weight
     batch_size = min(settings.batch_size, len(pairs))
     per_epoch, n_steps = steps_in(settings.epochs, len(pairs), batch_size)
-    model.sparsity_weight = settings.sparsity_weight
+    model.sparsity_weight = session.settings.fine_tuning_objective.sparsity_weight
     prefer_channels_last(model.autoencoder)
     latents = encode_split(model.autoencoder, dataset, progress=session.progress)
     latents = latents / model.latent_scale
-    tuner = _Tuner(session, model, settings, Anchor(latents))
+    tuner = _Tuner(session, model, Anchor(latents))
     beyond = None
-    if settings.beyond_weight > 0:
+    if beyond_weight > 0:
         beyond = Beyond(
             session, model, dataset, pairs, latents=latents.cpu(), infer=tuner.learner.infer
         )
@@ -115,7 +116,6 @@ def fine_tune(
         n_steps,
         modules={"network": model.autoencoder, "operators": model.operators},
         optimisers={"network": tuner.optimiser, "operators": tuner.learner.optimiser},
-        generators={"restarts": tuner.learner.restarts},
         steps_per_epoch=per_epoch,
         items_per_step=batch_size,
         items="pairs",
@@ -164,20 +164,15 @@ def _mean_and_spread(
 class _Tuner:
     """The two kinds of steps of the phase and what they share."""
 
-    def __init__(
-        self,
-        session: Session,
-        model: ManifoldAutoencoder,
-        settings: FineTuningSettings,
-        anchor: Anchor,
-    ) -> None:
-        self._model, self._settings, self._anchor = model, settings, anchor
-        self._edge_weight = session.settings.autoencoder.edge_weight
-        self.learner = DictionaryLearner(session, model.operators, PHASE, settings)
+    def __init__(self, session: Session, model: ManifoldAutoencoder, anchor: Anchor) -> None:
+        settings: Settings = session.settings
+        self._model, self._anchor = model, anchor
+        self._settings, self._extras = settings.fine_tuning, settings.beyond_paper
+        objective = settings.fine_tuning_objective
+        self.learner = DictionaryLearner(session, model.operators, PHASE, objective)
         self.optimiser = torch.optim.Adam(model.autoencoder.parameters())
-        self._through, self._wrapped_optimiser = session.set_up(
-            _Through(model.autoencoder, decode_moved=settings.arrival_weight > 0), self.optimiser
-        )
+        decodes = self._extras.arrival_weight > 0
+        self._through = session.set_up(_Through(model.autoencoder, decode_moved=decodes))
         self.watched: Tensor = torch.zeros(1, model.latent_dimension)
 
     def step_network(
@@ -198,13 +193,13 @@ class _Tuner:
             beyond: raw latents beyond the ends of paths, and what is to be seen there.
             reconstruction_only: leave everything else out.
         """
-        self._model.autoencoder.train(self._settings.beyond_weight == 0)
+        self._model.autoencoder.train(self._extras.beyond_weight == 0)
         move = None if reconstruction_only else self._move
         points, wanted = (None, None) if beyond is None else beyond
         raw, decoded, moved, arrived, shown = self._through(images, move, points)
         if not loop.check(raw):
             return
-        edges = self._edge_weight
+        edges = self._extras.edge_weight
         reconstruction = 2 * reconstruction_loss(decoded, images, edges)  # both images of a pair
         value = reconstruction
         if moved is not None:
@@ -212,18 +207,18 @@ class _Tuner:
             share = self._settings.reconstruction_weight
             value = share * reconstruction + (1 - share) * distance
             loop.record(joint=value.item(), network_distance=distance.item(), drift=drift.item())
-            value = value + self._settings.anchor_weight * drift
+            value = value + self._extras.anchor_weight * drift
         if arrived is not None:
             arrival = (arrived - images.chunk(2)[1]).square().mean()
             loop.record(arrival_mse=arrival.item())
-            value = value + self._settings.arrival_weight * arrival
+            value = value + self._extras.arrival_weight * arrival
         if shown is not None and wanted is not None:
             miss = (shown - wanted).square().mean()
             loop.record(beyond_mse=miss.item())
-            value = value + self._settings.beyond_weight * miss
+            value = value + self._extras.beyond_weight * miss
         if not loop.check(value):
             return
-        loop.descend(self._wrapped_optimiser, value, rate)
+        loop.descend(self.optimiser, value, rate)
         loop.record(mse=(decoded.detach() - images).square().mean().item())
 
     def _scaled(self, raw: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from lightning_fabric import is_wrapped
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -126,11 +125,11 @@ class Loop:
         self._failed = self._session.any_device(not bool(torch.isfinite(value.detach()).all()))
         return not self._failed
 
-    def descend(self, optimiser: Any, value: Tensor, rate: float) -> None:
+    def descend(self, optimiser: Optimizer, value: Tensor, rate: float) -> None:
         """Take a gradient step on a loss.
 
         Args:
-            optimiser: as Fabric set it up.
+            optimiser: whose parameters change.
             value: the loss.
             rate: the learning rate, before what rollbacks take off it.
         """
@@ -139,21 +138,17 @@ class Loop:
             group["lr"] = rate * self.step_factor
         optimiser.step()
 
-    def differentiate(self, optimiser: Any, value: Tensor) -> None:
+    def differentiate(self, optimiser: Optimizer, value: Tensor) -> None:
         """Compute the gradient of a loss over the whole batch, wherever its rows are.
 
         Args:
-            optimiser: whose parameters get it; where Fabric did not set it up, gradients are
-                averaged over devices here.
+            optimiser: whose parameters get it.
             value: the mean loss of this device's rows.
         """
         optimiser.zero_grad()
-        self._session.fabric.backward(value * self.share)
-        if not is_wrapped(optimiser):
-            for group in optimiser.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        self._session.average(parameter.grad)
+        (value * self.share).backward()  # type: ignore[no-untyped-call]
+        groups = optimiser.param_groups
+        self._session.average_gradients(p for group in groups for p in group["params"])
 
     def record(self, **values: float) -> None:
         """Add a step's numbers, means over this device's rows, to the next report."""
@@ -165,7 +160,7 @@ class Loop:
 
     def save(self) -> None:
         """Write a checkpoint of the state after the last whole step."""
-        if self._session.fabric.is_global_zero:
+        if self._session.writes:
             state = {"now": self._state(), "good": self._good}
             self._session.folder.save_checkpoint(self.phase, self.step, state)
         self._last_save = time.monotonic()
@@ -194,7 +189,7 @@ class Loop:
         """Average a step's numbers over devices; say whether any of them was asked to stop."""
         names, noted = list(self._noted), list(self._noted.values())
         wants = float(self._session.must_stop())
-        if self._session.fabric.world_size > 1:
+        if self._session.ranks.n_ranks > 1:
             own = torch.tensor(
                 [wants, *(value * self.share for value in noted)], dtype=torch.double
             )
@@ -268,7 +263,7 @@ class Loop:
         """Go to the newest checkpoint, if there is one."""
         found, complaints = self._session.folder.load_checkpoint(self.phase)
         # No device may write a newer checkpoint while another still looks for the newest.
-        self._session.fabric.barrier()
+        self._session.ranks.wait()
         for complaint in complaints:
             logger.warning(complaint)
         if found is None:

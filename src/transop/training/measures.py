@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
 from transop.data import ImageDataset
-from transop.evaluation import measure_kept_identity, reconstruction_error
+from transop.evaluation import (
+    LENGTHS,
+    PathModel,
+    measure_kept_curves,
+    measure_kept_identity,
+    reconstruction_error,
+)
 from transop.model import ManifoldAutoencoder
 
 _MOST_IMAGES = 10_000
+_USUAL_LENGTH = 0.3  # at which sources of scales are compared in one number
 
 
 def held_out_rows(dataset: ImageDataset) -> np.ndarray:
@@ -20,34 +29,45 @@ def held_out_rows(dataset: ImageDataset) -> np.ndarray:
     raise AssertionError("a data set has at least one split")
 
 
-def measure_reconstruction(model: ManifoldAutoencoder, dataset: ImageDataset) -> dict[str, float]:
+def measure_reconstruction(model: PathModel, dataset: ImageDataset) -> dict[str, float]:
     """Measure the mean squared error per pixel of held-out reconstructions."""
     return {"test_mse": reconstruction_error(model, dataset, held_out_rows(dataset))}
 
 
-def measure_sampling(
+def measure_moves(
     model: ManifoldAutoencoder, dataset: ImageDataset, generator: torch.Generator
-) -> dict[str, float]:
-    """Compare sampled moves with encoded scales and with the fixed prior.
+) -> dict[str, Any]:
+    """Measure how often moves with encoded scales keep identity, and how far they go.
+
+    One fixed scale that makes moves of the same length always stands beside them.
 
     Returns:
-        For both, the share of moves after which the classifier keeps its opinion, and the mean
-        relative move |dz| / |z|.
+        ``kept_encoded``, ``kept_fixed`` and ``coverage`` at the encoder's own mean length of move,
+        ``move_length``; the same two at a length of 0.3; and all curves.
     """
     rows = held_out_rows(dataset)
     chunks = [dataset.batch(rows[i : i + 1000]) for i in range(0, len(rows), 1000)]
     latents = torch.cat([model.encode(images) for images in chunks])
-    fixed = latents.new_full((len(latents), model.operators.n_operators), model.prior_scale)
-    rivals = {"encoded": model.scales_at(latents), "prior": fixed}
-    numbers = {}
-    for name, scales in rivals.items():
-        result = measure_kept_identity(
-            model.operators.operators.detach(),
-            latents,
-            scales,
-            model.classify_latents,
-            generator=generator,
-        )
-        numbers[f"kept_label_{name}"] = result.kept
-        numbers[f"relative_move_{name}"] = result.relative_move
-    return numbers
+    scales, operators = model.scales_at(latents), model.operators.operators.detach()
+    own = measure_kept_identity(
+        operators, latents, scales, model.classify_latents, generator=generator
+    )
+    lengths = (own.relative_move, *LENGTHS)
+    encoded, fixed = measure_kept_curves(
+        operators,
+        latents,
+        {"coefficient encoder": scales},
+        model.classify_latents,
+        lengths=lengths,
+        generator=generator,
+    )
+    usual = lengths.index(_USUAL_LENGTH)
+    return {
+        "kept_encoded": encoded.kept[0],
+        "kept_fixed": fixed.kept[0],
+        "move_length": encoded.length[0],
+        "coverage": encoded.coverage[0],
+        "kept_encoded_at_0.3": encoded.kept[usual],
+        "kept_fixed_at_0.3": fixed.kept[usual],
+        "curves": [curve.as_dict() for curve in (encoded, fixed)],
+    }

@@ -18,7 +18,6 @@ from transop.training.session import Session
 
 PHASE = "operators"
 _WATCHED = 2000  # latent points whose size is followed
-_PROGRESS = 1e-3  # relative fall of the objective that still counts as progress
 
 
 def train_operators(
@@ -31,10 +30,11 @@ def train_operators(
 
     [OBJECTIVE]  1/2 |z1 - expm(sum_m c_m Psi_m) z0|^2 + gamma/2 sum_m |Psi_m|^2 + zeta |c|_1
 
+    This is `transop.learn_operators` with the checkpoints, devices and diagnostics of a run.
+
     Operators turn points round the origin, and where that lies is an accident of the encoder's
-    bias. ``operators.origin = "mirrored"`` puts it on the other side of the latents, where paths
-    bend the other way; ``operators.origin_distance`` above 1 puts it farther off, where they bend
-    less. The network takes the shift in.
+    bias. ``beyond_paper.origin = "mirrored"`` moves the origin to the opposite side of the
+    latents, so that paths bend the other way; encoder and decoder absorb the shift.
 
     Args:
         session: the run.
@@ -46,27 +46,25 @@ def train_operators(
         The closing numbers of the diagnostics; the living operators are the estimated model
         order.
     """
-    settings = session.settings.operators
-    place = settings.origin_distance * (-1 if settings.origin == "mirrored" else 1)
-    if place != 1:
-        offset = (place - 1) * latents.mean(0)
+    settings, objective = session.settings.operators, session.settings.objective
+    if session.settings.beyond_paper.origin == "mirrored":
+        offset = -2 * latents.mean(0)
         model.autoencoder.shift_latents(offset.to(session.device))
         latents = latents + offset
     scale = settings.latent_scale
     model.latent_scale = find_latent_scale(latents) if scale == "auto" else float(scale)
-    model.sparsity_weight = settings.sparsity_weight
+    model.sparsity_weight = objective.sparsity_weight
     points = latents.to(session.device) / model.latent_scale
     batch_size = min(settings.batch_size, len(pairs))
     per_epoch, n_steps = steps_in(settings.epochs, len(pairs), batch_size)
     order = PairOrder(session, PHASE, pairs, batch_size)
-    learner = DictionaryLearner(session, model.operators, PHASE, settings)
+    learner = DictionaryLearner(session, model.operators, "objective", objective)
     loop = Loop(
         session,
         PHASE,
         n_steps,
         modules={"operators": model.operators},
         optimisers={"operators": learner.optimiser},
-        generators={"restarts": learner.restarts},
         steps_per_epoch=per_epoch,
         items_per_step=batch_size,
         items="pairs",
@@ -75,24 +73,7 @@ def train_operators(
     for step in loop:
         z0, z1 = (points[rows] for rows in order.rows(step))
         peak, optimiser = settings.learning_rate, learner.optimiser
-        rate = schedule_rate(optimiser, settings.schedule, peak, step, n_steps)
-        objective = learner.step(loop, z0, z1, rate)
-        if objective is None:
-            continue
-        loop.memory["epoch_sum"] = loop.memory.get("epoch_sum", 0.0) + objective
+        learner.step(loop, z0, z1, schedule_rate(optimiser, settings.schedule, peak, step, n_steps))
         if (step + 1) % per_epoch == 0 or step + 1 == n_steps:
             learner.review(loop, points[:_WATCHED])
-            if _on_plateau(loop.memory, settings.plateau_patience):
-                loop.end()
-    return OperatorMonitor(PHASE).review(model.operators, points[:_WATCHED])[0]
-
-
-def _on_plateau(memory: dict[str, Any], patience: int | None) -> bool:
-    """Say whether the objective has stopped falling, and keep its history."""
-    total = memory.pop("epoch_sum")
-    best = memory.get("best")
-    if best is None or total < (1 - _PROGRESS) * best:
-        memory["best"], memory["waited"] = total, 0
-    else:
-        memory["waited"] += 1
-    return patience is not None and memory["waited"] >= patience
+    return OperatorMonitor("objective").review(model.operators, points[:_WATCHED])[0]

@@ -34,7 +34,7 @@ class Pairs(Protocol):
 
 
 class PairOrder:
-    """Visits every pair once an epoch; any epoch can be had by its number."""
+    """Visits every pair once an epoch; any epoch can be asked for by its number."""
 
     def __init__(self, session: Session, phase: str, pairs: Pairs, batch_size: int) -> None:
         self._session, self._phase = session, phase
@@ -51,6 +51,6 @@ class PairOrder:
             self._batches = list(self._pairs.epoch(generator, self._batch_size))
             self._epoch = epoch
         starts, ends = self._batches[position]
-        fabric = self._session.fabric
-        share = slice(fabric.global_rank, None, fabric.world_size)
+        ranks = self._session.ranks
+        share = slice(ranks.rank, None, ranks.n_ranks)
         return starts[share], ends[share]

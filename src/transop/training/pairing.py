@@ -6,12 +6,25 @@ import torch
 
 from transop.config import PairSettings
 from transop.data import ImageDataset
+from transop.extras import require
 from transop.networks import Autoencoder
 from transop.pairs import PairSource, build_pairs
 from transop.progress import Progress, silent
 from transop.sharing import ALONE, Ranks
 from transop.training.latents import encode_split
 from transop.training.session import Session
+
+
+def check_backbone(settings: PairSettings) -> None:
+    """Refuse perceptual pairs whose network is not installed, before anything is trained."""
+    packaged = settings.backbone != "resnet18" and settings.weights is None
+    if settings.strategy.startswith("perceptual") and packaged:
+        require(
+            "perceptual",
+            f"pairs.strategy = '{settings.strategy}'",
+            "or choose pairs.backbone = 'resnet18', which is downloaded, or pairs.strategy = "
+            "'pixel'",
+        )
 
 
 def make_pairs(session: Session, network: Autoencoder, dataset: ImageDataset) -> PairSource:

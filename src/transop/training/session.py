@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,19 +15,20 @@ from types import FrameType
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from transop.artifacts import RunFolder
-from transop.config import RuntimeSettings, Settings
+from transop.config import PHASES, RuntimeSettings, Settings
 from transop.errors import SettingsError
+from transop.extras import missing_modules
 from transop.progress import Progress, silent
 from transop.sharing import Ranks, is_launched
 from transop.training.events import EventFile
 from transop.training.shared_norm import share_batch_norm
 
 logger = logging.getLogger(__name__)
+
+_FEWEST_PROCESSES = 2  # may be asked for on any machine, to try several out
 
 
 @dataclass
@@ -37,25 +38,34 @@ class Session:
     Attributes:
         settings: the resolved settings.
         folder: where the run writes.
-        fabric: device, precision and data parallelism.
+        ranks: this process among those of the run, and its device.
         progress: announces long work.
         findings: what the diagnostics noticed so far, by phase and sign.
     """
 
     settings: Settings
     folder: RunFolder
-    fabric: Any
+    ranks: Ranks
     progress: Progress = silent
     findings: dict[tuple[str, str], str] = field(default_factory=dict)
     stop_requested: bool = False
     inside_loop: bool = False
     _events: dict[str, EventFile] = field(default_factory=dict)
 
+    @classmethod
+    def open(cls, settings: Settings, folder: RunFolder, progress: Progress = silent) -> Session:
+        """Begin a session on the device that the settings ask for."""
+        return cls(settings, folder, Ranks(device=choose_device(settings.runtime)), progress)
+
     @property
     def device(self) -> torch.device:
         """Where tensors live."""
-        device: torch.device = self.fabric.device
-        return device
+        return self.ranks.device
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process writes to the run folder: the first of all."""
+        return self.ranks.rank == 0
 
     def seed(self, *names: str | int) -> int:
         """Derive an independent seed from the run's seed and a purpose."""
@@ -73,11 +83,6 @@ class Session:
             torch.manual_seed(self.seed(*names))
             yield
 
-    @property
-    def ranks(self) -> Ranks:
-        """This process among those of the run."""
-        return Ranks(self.fabric.global_rank, self.fabric.world_size, self.device)
-
     def any_device(self, statement: bool) -> bool:
         """Say whether a statement is true on any device, so that all of them act alike."""
         return not self.ranks.all(not statement)
@@ -88,25 +93,42 @@ class Session:
 
     def average(self, values: Tensor) -> Tensor:
         """Average a tensor over devices, in place where there are several."""
-        if self.fabric.world_size > 1:
+        if self.ranks.n_ranks > 1:
             torch.distributed.all_reduce(values)
-            values /= self.fabric.world_size
+            values /= self.ranks.n_ranks
         return values
 
-    def set_up(self, module: nn.Module, optimiser: Optimizer) -> tuple[Any, Any]:
-        """Wrap a module and its optimiser for the devices of the run.
+    def average_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """Average gradients over devices, all of them in one message."""
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        if self.ranks.n_ranks == 1 or not gradients:
+            return
+        packed = self.average(torch.cat([gradient.flatten() for gradient in gradients]))
+        parts = torch.split(packed, [gradient.numel() for gradient in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
+            gradient.copy_(part.view(gradient.shape))
 
-        With several devices, gradients are averaged over them and batch normalisation sees the
-        whole batch.
+    def set_up(self, module: nn.Module) -> Callable[..., Any]:
+        """Prepare a module for training on the devices of the run.
+
+        With several devices, batch normalisation sees the whole batch. What is returned is called
+        instead of the module: it computes in the precision of the run and gives single precision.
         """
-        if self.fabric.world_size > 1:
+        if self.ranks.n_ranks > 1:
             share_batch_norm(module)
-        wrapped: tuple[Any, Any] = self.fabric.setup(module, optimiser)
-        return wrapped
+        if self.settings.runtime.precision == "32-true":
+            return module
+
+        def in_half(*inputs: Any) -> Any:
+            with torch.autocast(self.device.type, torch.bfloat16):
+                found = module(*inputs)
+            return tuple(map(_single, found)) if isinstance(found, tuple) else _single(found)
+
+        return in_half
 
     def write(self, phase: str, step: int, **values: Any) -> None:
-        """Add a line to the metrics and, for numbers, a point to TensorBoard."""
-        if not self.fabric.is_global_zero:
+        """Add a line to the metrics, and numbers to TensorBoard's files where it is installed."""
+        if not self.writes:
             return
         self.folder.append_metrics({"phase": phase, "step": step, **values})
         numbers = {
@@ -114,7 +136,7 @@ class Session:
             for name, value in values.items()
             if isinstance(value, int | float) and not isinstance(value, bool)
         }
-        if numbers:
+        if numbers and not missing_modules("tensorboard"):
             self._tensorboard(phase).add(step, numbers)
 
     def find(self, phase: str, step: int, sign: str, finding: str) -> None:
@@ -144,11 +166,12 @@ class Session:
             phase: the phase.
             step: the last one that counts; -1 if none does.
         """
-        if self.fabric.is_global_zero and self.folder.metrics_file.exists():
+        if self.writes and self.folder.metrics_file.exists():
             self.folder.rewind_metrics(phase, step)
             self.findings = {key: f for key, f in self.findings.items() if key[0] != phase}
             self.recall_findings()
-            if self._tensorboard_folder(phase).exists():
+            folder = self._tensorboard_folder(phase)
+            if folder.exists() and not missing_modules("tensorboard"):
                 self._tensorboard(phase, purge_step=step + 1)
 
     def _tensorboard(self, phase: str, purge_step: int | None = None) -> EventFile:
@@ -181,36 +204,59 @@ class Session:
                 signal.signal(number, handler)
 
 
-def make_fabric(runtime: RuntimeSettings) -> Any:
-    """Set up device, precision and data parallelism as asked, or say what is missing.
+def choose_device(runtime: RuntimeSettings, local_rank: int = 0) -> torch.device:
+    """Choose the device that was asked for, or say what is missing.
 
-    Several devices are one process each: started by us, or by torchrun if it started us.
+    Args:
+        runtime: names it.
+        local_rank: the number of this process on its machine; each has a GPU of its own.
     """
-    accelerator, _, index = runtime.device.partition(":")
-    if accelerator not in ("auto", "cpu", "cuda", "mps"):
-        raise SettingsError(
-            f"runtime.device = '{runtime.device}' is unknown; use auto, cpu, cuda, cuda:N or mps"
-        )
-    if accelerator == "auto":
-        accelerator = _best_accelerator()
+    kind, index = _accelerator(runtime), runtime.device.partition(":")[2]
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not available.get(accelerator, True):
+    if not available.get(kind, True):
         raise SettingsError(
             f"runtime.device = '{runtime.device}', but torch sees no such device here; use cpu"
         )
-    n_here, n_nodes = _processes(runtime)
-    if accelerator == "cuda" and n_here > torch.cuda.device_count():
+    if kind != "cuda":
+        return torch.device(kind)
+    n_here = _processes(runtime)[0]
+    number = int(index) if index.isdigit() and n_here == 1 else local_rank
+    if max(number + 1, n_here) > torch.cuda.device_count():
         raise SettingsError(
-            f"runtime.devices = {n_here}, but torch sees {torch.cuda.device_count()} here"
+            f"runtime.device = '{runtime.device}' with {n_here} processes, but torch sees "
+            f"{torch.cuda.device_count()} GPUs here"
         )
-    several = "ddp" if is_launched() else "ddp_spawn"
-    return Fabric(
-        accelerator=accelerator,
-        devices=[int(index)] if index.isdigit() and accelerator == "cuda" else n_here,
-        num_nodes=n_nodes,
-        strategy=several if n_here * n_nodes > 1 else "auto",
-        precision=runtime.precision,
-    )
+    return torch.device("cuda", number)
+
+
+def check_devices(settings: Settings) -> None:
+    """Refuse more processes than the machine has processors, or than a batch has items.
+
+    Called before any process is started.
+    """
+    runtime = settings.runtime
+    n_here, n_nodes = _processes(runtime)
+    if not is_launched() and _accelerator(runtime) == "cpu":
+        most = max(_FEWEST_PROCESSES, count_processors())
+        if n_here > most:
+            raise SettingsError(
+                f"runtime.devices = {n_here}, but this machine has {count_processors()} "
+                f"processors; use at most {most} devices"
+            )
+    sections = {name: getattr(settings, name) for name in PHASES}
+    for name, section in sections.items():
+        if section.epochs > 0 and section.batch_size < n_here * n_nodes:
+            raise SettingsError(
+                f"runtime.devices = {n_here * n_nodes}, but {name}.batch_size = "
+                f"{section.batch_size}: every device needs one item of a batch; use at most "
+                f"{section.batch_size} devices or a larger {name}.batch_size"
+            )
+
+
+def count_processors() -> int:
+    """Say how many processors this process may use."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    return allowed or os.cpu_count() or 1
 
 
 def count_processes(runtime: RuntimeSettings) -> int:
@@ -232,7 +278,22 @@ def _processes(runtime: RuntimeSettings) -> tuple[int, int]:
     return n_here, n_all // n_here
 
 
+def _accelerator(runtime: RuntimeSettings) -> str:
+    """Name the kind of device that is asked for, or the best one there is."""
+    kind = runtime.device.partition(":")[0]
+    if kind not in ("auto", "cpu", "cuda", "mps"):
+        raise SettingsError(
+            f"runtime.device = '{runtime.device}' is unknown; use auto, cpu, cuda, cuda:N or mps"
+        )
+    return _best_accelerator() if kind == "auto" else kind
+
+
 def _best_accelerator() -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _single(value: Any) -> Any:
+    is_half = isinstance(value, Tensor) and value.dtype == torch.bfloat16
+    return value.float() if is_half else value

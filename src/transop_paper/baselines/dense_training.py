@@ -12,14 +12,17 @@ import numpy as np
 import torch
 
 from transop.data import ImageDataset
-from transop.evaluation import reconstruction_error
-from transop.training.autoencoder import load_images
-from transop.training.latents import encode_split, find_latent_scale
-from transop.training.loop import Loop, steps_in
-from transop.training.measures import held_out_rows
-from transop.training.pair_order import PairOrder
-from transop.training.pairing import make_pairs
-from transop.training.session import Session
+from transop.training import (
+    Loop,
+    PairOrder,
+    Session,
+    encode_split,
+    find_latent_scale,
+    load_images,
+    make_pairs,
+    measure_reconstruction,
+    steps_in,
+)
 from transop_paper.baselines import DenseAutoencoder
 
 
@@ -65,7 +68,7 @@ def dense_fine_tuning_phase(
 ) -> dict[str, Any]:
     """Train autoencoder, dictionary and coefficient network together."""
     settings = session.settings.fine_tuning
-    model.numbers["operator_decay"] = settings.operator_decay
+    model.numbers["operator_decay"] = session.settings.fine_tuning_objective.operator_decay
     pairs = make_pairs(session, model.network, dataset)
     batch_size = min(settings.batch_size, len(pairs))
     per_epoch, n_steps = steps_in(settings.epochs, len(pairs), batch_size)
@@ -75,7 +78,7 @@ def dense_fine_tuning_phase(
     optimiser = torch.optim.Adam(
         [{"params": list(model.network.parameters())}, {"params": flow}], rates[0]
     )
-    wrapped, wrapped_optimiser = session.set_up(model, optimiser)
+    wrapped = session.set_up(model)
     noise = session.generator("fine_tuning", "noise")
     rows = dataset.splits["train"]
     loop = Loop(
@@ -95,10 +98,10 @@ def dense_fine_tuning_phase(
         value = wrapped(load_images(dataset, both, session), noise)
         if not loop.check(value):
             continue
-        loop.differentiate(wrapped_optimiser, value)
+        loop.differentiate(optimiser, value)
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate * loop.step_factor
-        wrapped_optimiser.step()
+        optimiser.step()
         loop.record(joint=value.item())
     model.eval()
-    return {"test_mse": reconstruction_error(model, dataset, held_out_rows(dataset))}
+    return dict(measure_reconstruction(model, dataset))

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transop.errors import ArtifactError
+from transop.networks import prefer_channels_last
 from transop.pretrained import read_pretrained, write_pretrained
 
 _CHUNK = 250  # images through a network at once: larger chunks leave the cache and are slower
@@ -148,6 +149,7 @@ class Baseline(nn.Module, ABC):
         model.phases = tuple(config["phases"])
         names = config["class_names"]
         model.class_names = None if names is None else tuple(names)
+        prefer_channels_last(model)  # as while it was trained: another layout rounds otherwise
         return model.to(device) if device is not None else model
 
     @contextmanager

@@ -5,38 +5,62 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transop.artifacts import RunFolder
 from transop.config import Settings
 from transop.data import ImageDataset
-from transop.evaluation import reconstruction_error
 from transop.networks import prefer_channels_last
-from transop.pairs.features import collect_rows
-from transop.training.autoencoder import obtain_autoencoder, train_autoencoder
-from transop.training.loop import steps_in
-from transop.training.measures import held_out_rows
-from transop.training.session import Session
+from transop.progress import Progress
+from transop.training import (
+    Phase,
+    Session,
+    TrainingPlan,
+    encode_split,
+    measure_reconstruction,
+    obtain_autoencoder,
+    steps_in,
+    train_autoencoder,
+    train_phases,
+)
 from transop_paper.baselines import BASELINES, Baseline, BetaVAE
 from transop_paper.baselines.dense_training import dense_fine_tuning_phase, dense_operator_phase
-
-_CHUNK = 500
-
-Phase = Callable[[Session, Any, ImageDataset], dict[str, Any]]
+from transop_paper.baselines.settings import BaselineSettings
 
 
-def first_or_saved_baseline(session: Session, dataset: ImageDataset) -> Baseline:
-    """Load the run's model, or build the untrained one its settings describe."""
-    settings = session.settings
-    kind = BASELINES[settings.method]
-    if (session.folder.path / "model.safetensors").exists():
-        model = kind.from_pretrained(session.folder.path, device=session.device)
-        prefer_channels_last(model)  # as while it was trained: another layout rounds otherwise
-        return model
+def train_baseline(
+    settings: BaselineSettings,
+    folder: RunFolder,
+    *,
+    dataset: Any = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Baseline:
+    """Run the phases a baseline's run folder is missing and return the model.
+
+    Args:
+        settings: name the method.
+        folder: where everything is written.
+        dataset: the images, if they are not to be loaded by ``settings.data``.
+        resume: continue instead of starting.
+        progress: announces long work.
+    """
+    plan = TrainingPlan(BASELINES[settings.method], _build, _phases)
+    return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
+
+
+def _phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]:
+    del dataset
+    return BASELINE_PHASES[_own(settings).method]
+
+
+def _build(session: Session, dataset: ImageDataset) -> Baseline:
+    """Build the untrained model that the settings describe."""
+    settings = _own(session.settings)
     with session.seeded("weights", "autoencoder"):
-        model = kind.build(
+        model = BASELINES[settings.method].build(
             _numbers(settings),
             name=settings.autoencoder.network,
             image_size=dataset.image_size,
@@ -46,7 +70,7 @@ def first_or_saved_baseline(session: Session, dataset: ImageDataset) -> Baseline
         )
     model.class_names = dataset.meta.class_names
     prefer_channels_last(model)
-    return model.to(session.device)
+    return model
 
 
 def _own_phase(session: Session, model: Baseline, dataset: ImageDataset) -> dict[str, Any]:
@@ -56,22 +80,28 @@ def _own_phase(session: Session, model: Baseline, dataset: ImageDataset) -> dict
         The held-out squared error per pixel.
     """
     if isinstance(model, BetaVAE):
-        settings, n_images = session.settings.autoencoder, len(dataset.splits["train"])
-        n_steps = steps_in(settings.epochs, n_images, min(settings.batch_size, n_images))[1]
-        model.numbers["warm_up_steps"] = round(session.settings.beta_vae.warm_up * n_steps)
+        settings, n_images = _own(session.settings), len(dataset.splits["train"])
+        network = settings.autoencoder
+        n_steps = steps_in(network.epochs, n_images, min(network.batch_size, n_images))[1]
+        model.numbers["warm_up_steps"] = round(settings.beta_vae.warm_up * n_steps)
     train_autoencoder(session, model, dataset, loss=_own_loss)
-    model.measure_latents(_latents(model, dataset))
-    return {"test_mse": reconstruction_error(model, dataset, held_out_rows(dataset))}
+    return _measure(session, model, dataset)
 
 
 def _plain_phase(session: Session, model: Baseline, dataset: ImageDataset) -> dict[str, Any]:
     """Train the autoencoder alone, on reconstruction, or take over another run's."""
     obtain_autoencoder(session, model.network, dataset)
-    model.measure_latents(_latents(model, dataset))
-    return {"test_mse": reconstruction_error(model, dataset, held_out_rows(dataset))}
+    return _measure(session, model, dataset)
 
 
-# Which phases each baseline goes through; ours are in ``fit``.
+def _measure(session: Session, model: Baseline, dataset: ImageDataset) -> dict[str, Any]:
+    """Measure how the latents spread and how well held-out images are reconstructed."""
+    latents = encode_split(model.network, dataset, ranks=session.ranks, progress=session.progress)
+    model.measure_latents(latents)
+    return dict(measure_reconstruction(model, dataset))
+
+
+# Which phases each baseline goes through.
 BASELINE_PHASES: dict[str, dict[str, Phase]] = {
     "ae": {"autoencoder": _plain_phase},
     "cae": {"autoencoder": _own_phase},
@@ -84,7 +114,7 @@ BASELINE_PHASES: dict[str, dict[str, Phase]] = {
 }
 
 
-def _numbers(settings: Settings) -> dict[str, Any]:
+def _numbers(settings: BaselineSettings) -> dict[str, Any]:
     """Pick the settings that belong to a method alone."""
     return {
         "ae": {},
@@ -94,7 +124,7 @@ def _numbers(settings: Settings) -> dict[str, Any]:
             **settings.dense.model_dump(),
             "n_operators": settings.operators.n_operators,
             "latent_scale": 1.0,
-            "operator_decay": settings.operators.operator_decay,
+            "operator_decay": settings.objective.operator_decay,
             "reconstruction_weight": settings.fine_tuning.reconstruction_weight,
         },
     }[settings.method]
@@ -106,7 +136,6 @@ def _own_loss(
     return network(images, generator)
 
 
-def _latents(model: Baseline, dataset: ImageDataset) -> Float[Tensor, "n d"]:
-    rows: np.ndarray = dataset.splits["train"]
-    chunks = (rows[i : i + _CHUNK] for i in range(0, len(rows), _CHUNK))
-    return collect_rows((model.encode(dataset.batch(chunk)) for chunk in chunks), len(rows))
+def _own(settings: Settings) -> BaselineSettings:
+    assert isinstance(settings, BaselineSettings)
+    return settings

@@ -1,6 +1,5 @@
 """Operators learned from real digits in seconds: what the inference benchmark runs on."""
 
-import warnings
 from dataclasses import dataclass
 
 import torch
@@ -8,8 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transop.data import load_dataset
-from transop.inference import ConvergenceWarning, infer_coefficients
-from transop.operators import TransportOperators, data_gradient
+from transop.learning_step import Objective, OperatorStep
+from transop.operators import TransportOperators
 from transop.progress import Progress, silent
 
 N_NEIGHBOURS = 5
@@ -84,22 +83,12 @@ def learn_operators(
     generator = torch.Generator().manual_seed(seed)
     points = project_digits(dimension)
     module = TransportOperators(n_operators, dimension, generator=generator)
-    problem = LearnedProblem(
-        module.operators.detach().clone(), points, find_neighbours(points), sparsity_weight
+    learner = OperatorStep(module, Objective(sparsity_weight, operator_decay))
+    problem = LearnedProblem(  # its operators are those of the module, as they are learned
+        module.operators.detach(), points, find_neighbours(points), sparsity_weight
     )
-    operators = problem.operators
-    optimiser = torch.optim.Adam([operators], lr=learning_rate)
     label = f"learning {n_operators} operators, latent {dimension}"
     for _ in progress(range(n_steps), label):
-        z0, z1 = problem.draw_pairs(batch_size, generator)
-        with warnings.catch_warnings():
-            # A pair that needs longer is no worse a teacher; training would not stop for it.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            found = infer_coefficients(
-                operators, z0, z1, sparsity_weight=sparsity_weight, tolerance=1e-4
-            )
-        _, slope = data_gradient(operators, found.coefficients, z0, z1)
-        operators.grad = slope + operator_decay * operators
-        optimiser.step()
-    operators.grad = None
+        found = learner.differentiate(*problem.draw_pairs(batch_size, generator))
+        learner.descend(found.gradient, learning_rate)
     return problem

@@ -13,8 +13,8 @@ import torch
 from jaxtyping import UInt8
 
 from transop.data import DatasetMeta, ImageDataset
-from transop.data.pixel_cache import build_pixels, open_pixels
 from transop.errors import UserError
+from transop.mapped import write_rows
 from transop.networks import build_autoencoder, prefer_channels_last
 from transop.progress import Progress, silent
 from transop_paper.bench.cost import memory_now, start_watching_memory
@@ -109,13 +109,11 @@ def bench_streaming(
     with TemporaryDirectory(dir=folder) as scratch:
         place = Path(scratch) / "pixels"
         start = time.perf_counter()
-        build_pixels(place, (3, _SIZE, _SIZE), _simulated(n_images, seed, progress), dict)
+        images, _ = write_rows(place, _simulated(n_images, seed, progress))
         built = time.perf_counter()
-        cached = open_pixels(place)
-        assert cached is not None
         rows = np.arange(n_images, dtype=np.int64)
         meta = DatasetMeta("simulated", "drawn faces, repeated")
-        dataset = ImageDataset(cached[0], None, {"train": rows}, meta)
+        dataset = ImageDataset(images, None, {"train": rows}, meta)
         order = np.random.default_rng(seed).permutation(rows)
         starts = range(0, n_images, _BATCH)
         for first in progress(starts, "reading in random order", len(starts)):

@@ -17,16 +17,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.errors import UserError
-from transop.inference import (
-    SOLVERS,
-    ConvergenceWarning,
-    InferenceResult,
-    infer_coefficients,
-)
-from transop.operators.series import build_generator
+from transop.inference import ConvergenceWarning, InferenceResult, infer_coefficients
+from transop.operators import build_generator
 from transop.progress import Progress, silent
 from transop_paper.bench.digit_operators import LearnedProblem, learn_operators
 from transop_paper.bench.peak import measure_peak
+from transop_paper.contenders import ALL_SOLVERS
 
 OUR_SOLVER = "gauss-newton"
 REFERENCE = "proximal-nesterov"  # what the paper's authors ran
@@ -141,9 +137,9 @@ def bench_inference(
         seed: for dictionary, pairs and start.
         progress: shows the solvers as they run.
     """
-    unknown = [name for name in solvers if name not in SOLVERS]
+    unknown = [name for name in solvers if name not in ALL_SOLVERS]
     if unknown:
-        raise UserError(f"solvers={unknown} are unknown; choose from {sorted(SOLVERS)}")
+        raise UserError(f"solvers={unknown} are unknown; choose from {sorted(ALL_SOLVERS)}")
     if repeats < 1 or contender_repeats < 1:
         raise UserError(
             f"repeats={repeats} and contender_repeats={contender_repeats} must be at least 1"
@@ -221,7 +217,7 @@ def _time(
             z0[part],
             z1[part],
             sparsity_weight=problem.sparsity_weight,
-            solver=solver,
+            solver=ALL_SOLVERS[solver],
             initial=None if solver == OUR_SOLVER else start[part],
             tolerance=TOLERANCE,
         )

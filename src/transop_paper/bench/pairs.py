@@ -13,8 +13,13 @@ from torch import Tensor
 
 from transop.data import DatasetMeta, ImageDataset, cache_folder
 from transop.errors import UserError
-from transop.pairs import BACKBONES, FeatureExtractor, extract_features, nearest_neighbours
-from transop.pairs.features import input_size_for
+from transop.pairs import (
+    BACKBONES,
+    FeatureExtractor,
+    extract_features,
+    input_size_for,
+    nearest_neighbours,
+)
 from transop.progress import Progress, silent
 from transop_paper.bench.cost import Cost, cost_of
 

@@ -7,31 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from transop.inference._lanes import fma, lane_count, load, store
-from transop.inference._rooms import REGISTER_BYTES
-
 _STEPS = 4_000_000
-_CHAINS = 10  # more than two per cycle can be under way only if they do not wait for each other
+_NUMBERS = 96  # twelve registers of eight: independent sums that need not wait for each other
 
 
 @cache
-def _compiled_chains() -> Any:
+def _compiled_sums() -> Any:
     from numba import njit
 
-    @njit(nogil=True, cache=True)
-    def run_chains(ws: Any, n_steps: int) -> None:
-        lanes = lane_count(ws)
-        x, y = load(ws, 0), load(ws, lanes)
-        a, b, c, d, e = x, x, x, x, x
-        f, g, h, i, j = x, x, x, x, x
+    @njit(nogil=True, cache=True, fastmath={"contract"})
+    def multiply_and_add(sums: Any, factor: Any, n_steps: int) -> None:
         for _ in range(n_steps):
-            a, b, c = fma(a, y, x), fma(b, y, x), fma(c, y, x)
-            d, e, f = fma(d, y, x), fma(e, y, x), fma(f, y, x)
-            g, h = fma(g, y, x), fma(h, y, x)
-            i, j = fma(i, y, x), fma(j, y, x)
-        store(ws, 0, a + b + c + d + e + f + g + h + i + j)
+            for i in range(_NUMBERS):
+                sums[i] = sums[i] * factor + factor
 
-    return run_chains
+    return multiply_and_add
 
 
 def measure_peak(n_threads: int, *, repeats: int = 5) -> float:
@@ -40,14 +30,14 @@ def measure_peak(n_threads: int, *, repeats: int = 5) -> float:
     The best of several runs of independent multiply-adds in registers, on as many threads as
     the kernel under test may use.
     """
-    run = _compiled_chains()
-    memories = [np.full(64, 0.5, np.float32) for _ in range(n_threads)]
-    run(memories[0], 1)
+    run = _compiled_sums()
+    factor = np.float32(0.5)
+    memories = [np.full(_NUMBERS, 0.5, np.float32) for _ in range(n_threads)]
+    run(memories[0], factor, 1)
     best = np.inf
     with ThreadPoolExecutor(n_threads) as pool:
         for _ in range(repeats):
             start = time.perf_counter()
-            list(pool.map(lambda memory: run(memory, _STEPS), memories))
+            list(pool.map(lambda memory: run(memory, factor, _STEPS), memories))
             best = min(best, time.perf_counter() - start)
-    lanes = REGISTER_BYTES // memories[0].itemsize
-    return float(2 * _STEPS * _CHAINS * lanes * n_threads / best)
+    return float(2 * _STEPS * _NUMBERS * n_threads / best)

@@ -23,14 +23,12 @@ from transop.errors import UserError
 from transop.inference import ConvergenceWarning, infer_coefficients, operator_penalty
 from transop.operators import TransportOperators, transport
 from transop.progress import Progress, silent
-from transop.training.dictionary import DictionaryLearner
-from transop.training.loop import Loop
-from transop.training.session import Session, make_fabric
+from transop.training import DictionaryLearner, Loop, Session
 from transop_paper.bench.digit_operators import LearnedProblem, learn_operators
 
 REFERENCE = "proximal-nesterov"  # what the paper's authors ran
 _REPORT_EVERY = 50  # steps between two lines of metrics, as in a long phase
-_HELD_OUT = 500  # pairs on which both dictionaries are judged
+_HELD_OUT = 500  # pairs on which both dictionaries are compared
 
 
 @dataclass(frozen=True)
@@ -112,15 +110,15 @@ def bench_train(
     start = TransportOperators(size.n_operators, size.dimension)
     start.weight.data.copy_(problem.operators)
     generator = torch.Generator().manual_seed(seed + 1)
-    judged = problem.draw_pairs(_HELD_OUT, generator)
+    held_out = problem.draw_pairs(_HELD_OUT, generator)
     batches = [problem.draw_pairs(size.batch_size, generator) for _ in range(n_batches)]
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         ours, authors = _Ours(problem, copy.deepcopy(start), Path(folder)), _Authors(problem, start)
-        before = _objective(problem, start, judged)
+        before = _objective(problem, start, held_out)
         seconds = _race(ours, authors, batches, progress)
         runs = [
-            _summarise(name, times, size, _objective(problem, operators, judged))
+            _summarise(name, times, size, _objective(problem, operators, held_out))
             for name, times, operators in zip(
                 ("ours", "authors"), seconds, (ours.operators, authors.operators), strict=True
             )
@@ -144,12 +142,12 @@ class _Ours:
     """The operator phase as training runs it, checks and diagnostics included."""
 
     def __init__(self, problem: LearnedProblem, operators: TransportOperators, path: Path) -> None:
-        weight = f"operators.sparsity_weight={problem.sparsity_weight}"
+        weight = f"objective.sparsity_weight={problem.sparsity_weight}"
         settings = load_settings("demo", [weight, "runtime.device=cpu"])
-        self._session = Session(settings, RunFolder(path), make_fabric(settings.runtime))
+        self._session = Session.open(settings, RunFolder(path))
         self._rate = settings.operators.learning_rate
         self.operators = operators
-        self.learner = DictionaryLearner(self._session, operators, "operators", settings.operators)
+        self.learner = DictionaryLearner(self._session, operators, "objective", settings.objective)
 
     def loop(self, n_steps: int) -> Loop:
         return Loop(
@@ -170,10 +168,12 @@ class _Authors:
     """The authors' algorithm: their iteration for c, autograd for the operators, Adam."""
 
     def __init__(self, problem: LearnedProblem, operators: TransportOperators) -> None:
-        settings = load_settings("demo").operators
-        self._weight, self._decay = problem.sparsity_weight, settings.operator_decay
+        settings = load_settings("demo")
+        self._weight, self._decay = problem.sparsity_weight, settings.objective.operator_decay
         self.operators = operators
-        self._optimiser = torch.optim.Adam(operators.parameters(), lr=settings.learning_rate)
+        self._optimiser = torch.optim.Adam(
+            operators.parameters(), lr=settings.operators.learning_rate
+        )
 
     def step(self, batch: _Batch) -> None:
         z0, z1 = batch
@@ -216,7 +216,7 @@ def _summarise(name: str, seconds: list[float], size: TrainSize, objective: floa
 
 
 def _objective(problem: LearnedProblem, operators: TransportOperators, pairs: _Batch) -> float:
-    """Judge a dictionary by the mean [OBJECTIVE] of pairs it has not been trained on."""
+    """Measure a dictionary by the mean [OBJECTIVE] of pairs it has not been trained on."""
     found = infer_coefficients(
         operators.operators.detach(), *pairs, sparsity_weight=problem.sparsity_weight
     )

@@ -1,1 +1,1 @@
-"""The commands ``transop paper`` and ``transop bench``."""
+"""The commands ``transop paper``, ``bench``, ``baseline`` and ``faces``."""

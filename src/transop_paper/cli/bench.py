@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transop.extras import require
 from transop_paper.cli.bench_augment import bench_augment
 from transop_paper.cli.bench_data import bench_faces, bench_memory, bench_pairs
 from transop_paper.cli.bench_train import bench_train
 
 if TYPE_CHECKING:
-    from transop.cli.terminal import Terminal
+    from transop.cli import Terminal
     from transop_paper.bench.inference import InferenceBenchmark, SizeReport
 
 app = typer.Typer(help="Measure speed, with every contender in the same run.")
@@ -21,6 +22,7 @@ app = typer.Typer(help="Measure speed, with every contender in the same run.")
 @app.callback()
 def _group() -> None:
     """Measure speed, with every contender in the same run."""
+    require("paper", "transop bench")
 
 
 app.command("augment")(bench_augment)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from transop.cli.terminal import Terminal
+from transop.cli import Terminal
 
 
 def bench_augment(

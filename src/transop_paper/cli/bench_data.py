@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transop.cli.terminal import Terminal
+from transop.cli import Terminal
 
 if TYPE_CHECKING:
     from transop_paper.bench.cost import Cost

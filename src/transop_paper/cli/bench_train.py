@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from transop.cli.terminal import Terminal
+    from transop.cli import Terminal
     from transop_paper.bench.train import TrainBenchmark
 
 

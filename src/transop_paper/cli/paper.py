@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transop.cli.terminal import Terminal
+from transop.cli import DataOption, Terminal
+from transop.extras import require
 from transop_paper.cli.table1 import (
     ChangesOption,
     DatasetOption,
@@ -21,7 +22,7 @@ from transop_paper.cli.table1 import (
 )
 
 if TYPE_CHECKING:
-    from transop_paper.figures import Material
+    from transop_paper.figures import PaperRun
 
 
 def paper(
@@ -44,6 +45,7 @@ def paper(
             metavar="NAME=RUN", help="Compare with this run instead of training one; repeatable."
         ),
     ] = None,
+    data: DataOption = None,
     redraw: Annotated[
         bool, typer.Option("--redraw", help="Draw again from numbers that are there.")
     ] = False,
@@ -60,6 +62,8 @@ def paper(
     Baselines it compares with are trained beside the run, in RUN/companions, unless they are
     there already.
     """
+    require("paper", "transop paper")
+
     from transop.errors import UserError
     from transop_paper.figures import FIGURES
 
@@ -85,7 +89,9 @@ def paper(
         written = (
             _redraw(chosen, target)
             if redraw
-            else _make(terminal, chosen, _material(terminal, folder, run, scale, companion), target)
+            else _make(
+                terminal, chosen, _open(terminal, folder, run, scale, companion, data), target
+            )
         )
     if as_json:
         terminal.result_json({key: [str(path) for path in paths] for key, paths in written.items()})
@@ -104,21 +110,24 @@ def _list_figures(terminal: Terminal, as_json: bool) -> None:
         terminal.result(f"{name:20} {figure.title} ({figure.paper})")
 
 
-def _material(
+def _open(
     terminal: Terminal,
     folder: Path,
     run: Path | None,
     scale: str | None,
     companions: list[str] | None,
-) -> Material:
-    from transop_paper.figures import open_material, train_quick_run
+    data: Path | None,
+) -> PaperRun:
+    from transop_paper.figures import PaperRun, train_quick_run
 
     if run is None:
         terminal.notice(f"quick run in {folder}")
         train_quick_run(folder, progress=terminal.progress)
     wanted: Any = scale or ("full" if run else "quick")
     given = _named_paths(companions or [])
-    return open_material(folder, scale=wanted, companions=given, progress=terminal.progress)
+    return PaperRun.open(
+        folder, scale=wanted, companions=given, data=data, progress=terminal.progress
+    )
 
 
 def _named_paths(items: list[str]) -> dict[str, Path]:
@@ -132,7 +141,7 @@ def _named_paths(items: list[str]) -> dict[str, Path]:
 
 
 def _make(
-    terminal: Terminal, names: list[str], material: Material, target: Path
+    terminal: Terminal, names: list[str], run: PaperRun, target: Path
 ) -> dict[str, list[Path]]:
     """Make the figures the run allows; one asked for by name must be possible."""
     from transop.errors import UserError
@@ -142,9 +151,9 @@ def _make(
     for name in terminal.progress(names, "figures", len(names)):
         figure, start = FIGURES[name], time.monotonic()
         try:
-            if missing := unmet_needs(figure, material):
+            if missing := unmet_needs(figure, run):
                 raise UserError(f"{name} needs {missing[0]}")
-            written[name] = make_figure(name, figure, material, target)
+            written[name] = make_figure(name, figure, run, target)
         except UserError as error:
             if len(names) == 1:
                 raise

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transop.cli.terminal import Terminal
+from transop.cli import Terminal
 from transop.errors import UserError
 
 if TYPE_CHECKING:

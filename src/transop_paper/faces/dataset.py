@@ -1,4 +1,4 @@
-"""Faces: drawn portraits with known factors, in memory or on disk in CelebA's layout.
+"""Faces: drawn portraits with known factors.
 
 They stand in for CelebA where it cannot be had, and because the factors behind every picture
 are known, they also show which factor a learned operator moves.
@@ -6,33 +6,25 @@ are known, they also show which factor a learned operator moves.
 
 import hashlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int8, UInt8
-from PIL import Image
 
-from transop.data.celeba_layout import (
-    ATTRIBUTES_FILE,
+from transop.data import (
     CELEBA_ATTRIBUTES,
-    FACTORS_FILE,
-    IMAGES,
-    PARTITION_FILE,
     SIXTEEN_ATTRIBUTES,
-    format_attributes,
-    format_partition,
-    image_name,
+    DatasetMeta,
+    DatasetRequest,
+    ImageDataset,
+    conform,
+    consecutive_splits,
+    split_sizes,
 )
-from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
-from transop.data.files import scratch_folder
-from transop.data.pixel_cache import build_pixels, open_pixels
-from transop.data.request import DatasetRequest
-from transop.data.splits import consecutive_splits, split_sizes
 from transop.errors import DataError
+from transop.mapped import map_rows, write_rows
 from transop.progress import Progress, silent
 from transop_paper.faces import drawing
 from transop_paper.faces.drawing import FACTOR_NAMES, draw_faces, sample_factors
@@ -40,7 +32,6 @@ from transop_paper.faces.drawing import FACTOR_NAMES, draw_faces, sample_factors
 DEFAULT_FACES = 20_000
 DEFAULT_SIZE = 64
 _BLOCK = 256
-_JPEG_QUALITY = 95
 
 
 def face_attributes(
@@ -106,10 +97,10 @@ def generate_faces(
     Returns:
         The data set, split 80/10/10 in order.
     """
-    factors = _sample(n_images, seed)
+    factors = sample_rows(n_images, seed)
     images = np.empty((n_images, 3, image_size, image_size), dtype=np.uint8)
     done = 0
-    for block in _draw_blocks(factors, image_size, progress):
+    for block in draw_blocks(factors, image_size, progress):
         images[done : done + len(block)] = block
         done += len(block)
     return _dataset(images, factors, f"drawn with seed {seed}")
@@ -123,91 +114,23 @@ def load_faces(request: DatasetRequest) -> ImageDataset:
     request.refuse_options("faces", ("n_images",))
     n_images = request.options.get("n_images", DEFAULT_FACES)
     size = request.image_size or DEFAULT_SIZE
-    factors = _sample(n_images, request.seed)
+    factors = sample_rows(n_images, request.seed)
     name = f"{n_images}-{size}px-seed{request.seed}-{_drawing_fingerprint()}"
     folder = request.cache_dir / "faces" / name
-    cached = open_pixels(folder)
-    if cached is None:
-        build_pixels(folder, (3, size, size), _draw_blocks(factors, size, request.progress), dict)
-        cached = open_pixels(folder)
-        assert cached is not None
-    return _dataset(cached[0], factors, f"drawn with seed {request.seed}")
+    images, _ = map_rows(folder) or write_rows(folder, draw_blocks(factors, size, request.progress))
+    images = conform(images, crop=request.crop)
+    return _dataset(images, factors, f"drawn with seed {request.seed}")
 
 
-def write_faces(
-    folder: str | Path,
-    n_images: int = DEFAULT_FACES,
-    *,
-    seed: int = 0,
-    size: int | tuple[int, int] = DEFAULT_SIZE,
-    progress: Progress = silent,
-) -> Path:
-    """Write drawn faces to disk in CelebA's layout, plus ``factors.npz``.
-
-    Args:
-        folder: must not exist yet, or be empty.
-        n_images: how many.
-        seed: the same seed and number give the same faces.
-        size: pixels; one side, or (height, width): CelebA's own is (218, 178).
-        progress: announces the drawing.
-
-    Returns:
-        The folder.
-
-    Raises:
-        DataError: the folder holds something already.
-    """
-    folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"folder='{folder}' is not empty; name a new folder for the faces")
-    factors = _sample(n_images, seed)
-    with scratch_folder(folder.absolute().parent) as scratch:
-        whole = scratch / "faces"
-        (whole / IMAGES).mkdir(parents=True)
-        _write_images(whole / IMAGES, _draw_blocks(factors, size, progress))
-        _write_tables(whole, factors)
-        if folder.exists():
-            folder.rmdir()
-        whole.rename(folder)
-    return folder
-
-
-def _write_images(folder: Path, blocks: Iterator[UInt8[np.ndarray, "n 3 h w"]]) -> None:
-    """Encode blocks of images as numbered JPEG files on several threads."""
-    done = 0
-    with ThreadPoolExecutor() as pool:
-        for block in blocks:
-            paths = [folder / image_name(done + i) for i in range(len(block))]
-            list(pool.map(_write_jpeg, paths, block))
-            done += len(block)
-
-
-def _write_jpeg(path: Path, image: UInt8[np.ndarray, "3 h w"]) -> None:
-    encoded = BytesIO()
-    picture = Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0)))
-    picture.save(encoded, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
-    path.write_bytes(encoded.getvalue())
-
-
-def _write_tables(folder: Path, factors: Float[np.ndarray, "n f"]) -> None:
-    attributes = face_attributes(factors)
-    table = format_attributes(attributes, CELEBA_ATTRIBUTES)
-    (folder / ATTRIBUTES_FILE).write_text(table, "utf-8")
-    parts = np.zeros(len(factors), dtype=np.int64)
-    for split, rows in consecutive_splits(split_sizes(len(factors))).items():
-        parts[rows] = SPLIT_NAMES.index(split)
-    (folder / PARTITION_FILE).write_text(format_partition(parts), "utf-8")
-    np.savez_compressed(folder / FACTORS_FILE, factors=factors, names=np.array(FACTOR_NAMES))
-
-
-def _sample(n_images: Any, seed: int) -> Float[np.ndarray, "n f"]:
+def sample_rows(n_images: Any, seed: int) -> Float[np.ndarray, "n f"]:
+    """Draw the factors of so many faces, one row each."""
     if isinstance(n_images, bool) or not isinstance(n_images, int) or n_images < 1:
         raise DataError(f"n_images={n_images!r} is impossible; use a whole number from 1")
     generator = torch.Generator().manual_seed(seed)
     return sample_factors(n_images, generator=generator).numpy()
 
 
-def _draw_blocks(
+def draw_blocks(
     factors: Float[np.ndarray, "n f"], size: int | tuple[int, int], progress: Progress
 ) -> Iterator[UInt8[np.ndarray, "block 3 h w"]]:
     """Draw the faces block by block as bytes."""

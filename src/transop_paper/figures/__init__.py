@@ -21,11 +21,11 @@ from transop_paper.figures import (
     table1,
     training_curves,
 )
-from transop_paper.figures.companions import COMPANIONS, load_companion, open_material
+from transop_paper.figures.companions import COMPANIONS, load_companion
 from transop_paper.figures.figure import PaperFigure
 from transop_paper.figures.make import make_figure, redraw_figure, unmet_needs
-from transop_paper.figures.material import Material, Scale
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun, Scale
 from transop_paper.figures.quick import train_quick_run
 
 # In the order of the paper; the report shows them in this order too.
@@ -54,13 +54,12 @@ FIGURES: dict[str, PaperFigure] = {
 __all__ = [
     "COMPANIONS",
     "FIGURES",
-    "Material",
     "Numbers",
     "PaperFigure",
+    "PaperRun",
     "Scale",
     "load_companion",
     "make_figure",
-    "open_material",
     "redraw_figure",
     "train_quick_run",
     "unmet_needs",

@@ -7,24 +7,22 @@ from matplotlib.figure import Figure
 
 from transop.plotting import COLOURS, Block, image_blocks, roomy
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
 from transop_paper.figures.operator_paths import operator_strips
+from transop_paper.figures.paper_run import PaperRun, as_array
 
 _REACH = 0.7
 _EXAMPLES = 6
 _PER_ROW = 4
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Move typical images by every living operator."""
-    rows, chosen = material.examples()[:_EXAMPLES], material.living_operators()
+    rows, chosen = run.examples()[:_EXAMPLES], run.living_operators
     amounts = torch.linspace(-_REACH, _REACH, 7)
-    frames, units = operator_strips(material, chosen, rows, amounts)
+    frames, units = operator_strips(run, chosen, rows, amounts)
     arrays = {"frames": frames, "units": units, "amounts": as_array(amounts)}
-    return Numbers(
-        arrays, {"operators": chosen, "n_operators": material.model.operators.n_operators}
-    )
+    return Numbers(arrays, {"operators": chosen, "n_operators": run.model.operators.n_operators})
 
 
 def draw(numbers: Numbers) -> Figure:

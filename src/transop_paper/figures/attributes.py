@@ -12,11 +12,11 @@ from torch import Tensor
 
 from transop.errors import UserError
 from transop.operators import transport_path
-from transop.plotting.attributes import AttributePath, attribute_paths
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
 from transop_paper.figures.operator_paths import natural_unit
+from transop_paper.figures.paper_run import PaperRun, as_array
+from transop_paper.plotting import AttributePath, attribute_paths
 
 LOW, HIGH = 0.2, 0.8  # an attribute is gained where its probability rises from below to above
 _REACH = 2.0  # how far paths are followed, in natural units of each operator
@@ -37,25 +37,25 @@ class Walks:
     inside: Bool[Tensor, "n t"]
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Follow every operator from held-out images and find the best one for every attribute."""
-    model = material.model
+    model = run.model
     if model.attribute_names is None:
         raise UserError(
             "this run's classifier tells no attributes; train the phase 'classifier' with "
             "classifier.network = 'attributes'"
         )
-    rows = material.held_out[: material.sized(40, 120)]
-    points = material.latents(rows)
-    chosen = material.living_operators()
-    amounts = _REACH * torch.linspace(-1, 1, material.sized(13, 25))
-    bar = material.progress(chosen, "operators", len(chosen))
-    walks = [walk(material, m, points, amounts) for m in bar]
+    rows = run.held_out_rows[: run.sized(40, 120)]
+    points = run.latents(rows)
+    chosen = run.living_operators
+    amounts = _REACH * torch.linspace(-1, 1, run.sized(13, 25))
+    bar = run.progress(chosen, "operators", len(chosen))
+    walks = [walk(run, m, points, amounts) for m in bar]
     start = model.attributes_at(points)
     share, peak = gains(torch.stack([w.probability for w in walks]), start)
     best = (share + 1e-3 * peak).argmax(0)  # the mean decides between equal shares
     shown = [
-        _shown_path(material, chosen[int(m)], points, _cleanest(walks[int(m)], start, k))
+        _shown_path(run, chosen[int(m)], points, _cleanest(walks[int(m)], start, k))
         for k, m in enumerate(best)
     ]
     arrays = {
@@ -80,7 +80,7 @@ def compute(material: Material) -> Numbers:
 
 
 def walk(
-    material: Material,
+    run: PaperRun,
     operator: int,
     points: Float[Tensor, "n d"],
     amounts: Float[Tensor, " t"],
@@ -88,19 +88,19 @@ def walk(
     """Ask for the attributes along one operator's paths, as far as they stay among the data.
 
     Args:
-        material: the run.
+        run: the run.
         operator: which.
         points: starts.
         amounts: how far, in natural units, ascending, with 0 in the middle.
     """
-    unit = natural_unit(material.model.operators.operators.detach()[operator], points)
-    path = _path(material, operator, points, amounts, unit)
+    unit = natural_unit(run.model.operators.operators.detach()[operator], points)
+    path = _path(run, operator, points, amounts, unit)
     middle = len(amounts) // 2
     short = path.norm(dim=2) <= points.norm(dim=1).max()
     left = short[:, : middle + 1].flip(1).cummin(1).values.flip(1)
     right = short[:, middle:].cummin(1).values
     inside = torch.cat([left[:, :-1], right], dim=1)
-    chances = torch.cat([material.model.attributes_at(part) for part in torch.split(path, 20)])
+    chances = torch.cat([run.model.attributes_at(part) for part in torch.split(path, 20)])
     start = chances[:, middle : middle + 1]
     return Walks(torch.where(inside[..., None], chances, start), inside)
 
@@ -133,13 +133,13 @@ def _cleanest(walks: Walks, start: Float[Tensor, "n k"], attribute: int) -> int:
 
 
 def _shown_path(
-    material: Material, operator: int, points: Float[Tensor, "n d"], row: int
+    run: PaperRun, operator: int, points: Float[Tensor, "n d"], row: int
 ) -> dict[str, np.ndarray]:
     """Follow one path finely, over the stretch on which it stays among the data."""
     start = points[row : row + 1]
-    unit = natural_unit(material.model.operators.operators.detach()[operator], points)
+    unit = natural_unit(run.model.operators.operators.detach()[operator], points)
     amounts = _REACH * torch.linspace(-1, 1, 101)
-    path = _path(material, operator, start, amounts, unit)[0]
+    path = _path(run, operator, start, amounts, unit)[0]
     inside = (path.norm(dim=1) <= points.norm(dim=1).max()).tolist()
     first = last = len(amounts) // 2
     while first > 0 and inside[first - 1]:
@@ -149,12 +149,12 @@ def _shown_path(
     low, high = float(amounts[first]), float(amounts[last])
     seen = _frame_amounts(low, high)
     curve = torch.linspace(float(seen[0]), float(seen[-1]), _CURVE)
-    fine, coarse = (_path(material, operator, start, t, unit)[0] for t in (curve, seen))
+    fine, coarse = (_path(run, operator, start, t, unit)[0] for t in (curve, seen))
     return {
         "curve_amounts": as_array(curve),
-        "curves": as_array(material.model.attributes_at(fine)),
+        "curves": as_array(run.model.attributes_at(fine)),
         "frame_amounts": as_array(seen),
-        "frames": as_array(material.model.decode(coarse)),
+        "frames": as_array(run.model.decode(coarse)),
         "starts": np.array(row),
     }
 
@@ -169,13 +169,13 @@ def _frame_amounts(low: float, high: float) -> Float[Tensor, " f"]:
 
 
 def _path(
-    material: Material,
+    run: PaperRun,
     operator: int,
     points: Float[Tensor, "n d"],
     amounts: Float[Tensor, " t"],
     unit: float,
 ) -> Float[Tensor, "n t d"]:
-    generator = material.model.operators.operators.detach()[operator]
+    generator = run.model.operators.operators.detach()[operator]
     coefficients = points.new_full((len(points), 1), unit)
     return transport_path(generator[None], coefficients, points, amounts.to(points))
 

@@ -7,30 +7,34 @@ import torch
 from matplotlib.figure import Figure
 
 from transop.evaluation import measure_kept_identity
-from transop.operators import sample_laplace
+from transop.operators import sample_moves
 from transop.plotting import COLOURS, Block, image_blocks
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun, as_array
 
 _SAMPLES = 8
 _PER_ROW = 2
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Sample augmentations of typical images both ways, and measure both on many images."""
-    rows, model = material.examples(), material.model
-    points = material.latents(rows)
+    rows, model = run.examples(), run.model
+    points = run.latents(rows)
     fixed = points.new_full((len(points), model.operators.n_operators), model.prior_scale)
     kinds = {"encoded": model.scales_at(points), "fixed": fixed}
     frames = {}
     for name, scales in kinds.items():
         wide = scales[:, None].expand(-1, _SAMPLES, -1).cpu()
-        drawn = sample_laplace(wide, generator=material.generator("augmentations"))
-        moved = model.transport(points[:, None].expand(-1, _SAMPLES, -1), drawn)
+        moved, _ = sample_moves(
+            model.operators.operators.detach(),
+            points[:, None].expand(-1, _SAMPLES, -1),
+            wide,
+            generator=run.generator("augmentations"),
+        )
         frames[name] = as_array(model.decode(moved))
-    arrays = {**frames, "inputs": as_array(material.dataset.batch(rows))}
-    return Numbers(arrays, {"prior_scale": model.prior_scale, **_measure(material)})
+    arrays = {**frames, "inputs": as_array(run.dataset.batch(rows))}
+    return Numbers(arrays, {"prior_scale": model.prior_scale, **_measure(run)})
 
 
 def draw(numbers: Numbers) -> Figure:
@@ -52,10 +56,10 @@ def draw(numbers: Numbers) -> Figure:
 
 
 @torch.no_grad()
-def _measure(material: Material) -> dict[str, float]:
+def _measure(run: PaperRun) -> dict[str, float]:
     """Say how often the classifier keeps its opinion, and how far samples move."""
-    model = material.model
-    latents = material.latents(material.held_out[: material.sized(500, 10_000)])
+    model = run.model
+    latents = run.latents(run.held_out_rows[: run.sized(500, 10_000)])
     fixed = latents.new_full((len(latents), model.operators.n_operators), model.prior_scale)
     numbers = {}
     for name, scales in {"encoded": model.scales_at(latents), "fixed": fixed}.items():
@@ -64,7 +68,7 @@ def _measure(material: Material) -> dict[str, float]:
             latents,
             scales,
             model.classify_latents,
-            generator=material.generator("kept identity"),
+            generator=run.generator("kept identity"),
         )
         numbers[f"kept_{name}"] = result.kept
         numbers[f"relative_move_{name}"] = result.relative_move

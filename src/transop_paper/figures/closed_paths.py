@@ -12,10 +12,10 @@ from torch import Tensor
 
 from transop.operators import transport_path
 from transop.plotting import COLOURS
-from transop.plotting.closed import closed_path
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun, as_array
+from transop_paper.plotting import closed_path
 
 _LENGTH = 25.0  # how far paths are followed, in units of a move as long as the point
 _POINTS = 400
@@ -35,12 +35,12 @@ class Return(NamedTuple):
     start: int
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Follow every operator from many starts and keep the path that closes best."""
-    rows = material.held_out[: material.sized(100, 500)]
-    points = material.latents(rows).cpu()
-    operators = material.model.operators.operators.detach().cpu()
-    found = [_best_return(operators, m, points) for m in material.living_operators()]
+    rows = run.held_out_rows[: run.sized(100, 500)]
+    points = run.latents(rows).cpu()
+    operators = run.model.operators.operators.detach().cpu()
+    found = [_best_return(operators, m, points) for m in run.living_operators]
     best = min(found, key=lambda r: r.miss)
     start = points[best.start : best.start + 1]
     images = _path(operators, best.operator, start, torch.linspace(0, best.coefficient, _SHOWN))
@@ -48,7 +48,7 @@ def compute(material: Material) -> Numbers:
     curve = _path(operators, best.operator, start, fine)[0]
     dimensions = curve.std(0).argsort(descending=True)[:_DIMENSIONS]
     arrays = {
-        "frames": as_array(material.model.decode(images[0])),
+        "frames": as_array(run.model.decode(images[0])),
         "coefficients": as_array(fine),
         "curves": as_array(curve[:, dimensions]),
         "distance": as_array((curve - start).norm(dim=1) / start.norm()),

@@ -3,44 +3,58 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from transop.artifacts import RunFolder, read_json
-from transop.config import Settings, load_settings
-from transop.data import ImageDataset
-from transop.errors import ArtifactError, UserError
+from transop.config import Settings, as_override, load_settings
+from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
-from transop.training import load_run_data, train
-from transop.training.classifier import train_classifier
-from transop.training.session import Session, make_fabric
-from transop_paper.baselines import BASELINES
-from transop_paper.figures.material import Companion, Material, Scale
+from transop.run import Run
+from transop.run_data import DataRecord, with_source
+from transop.training import Session, train, train_classifier
+from transop_paper.baselines import BASELINES, Baseline
+from transop_paper.baselines.settings import BaselineSettings, baseline_settings
+from transop_paper.baselines.training import train_baseline
+
+Companion = ManifoldAutoencoder | Baseline
 
 logger = logging.getLogger(__name__)
 
-# What each companion changes in the settings of the run it accompanies. All of our own kind
-# take over one autoencoder, so that a comparison is not about luck in the first phase.
+# What each companion changes in the settings of the run it accompanies, beside its method.
 COMPANIONS: dict[str, tuple[str, ...]] = {
-    "ae": ("method=ae",),
-    "cae": ("method=cae",),
-    "beta-vae": ("method=beta-vae",),
-    "dense": ("method=dense", "autoencoder.weights={ae}"),
+    "ae": (),
+    "cae": (),
+    "beta-vae": (),
+    "dense": (),
     "latent-pairs": (
         "pairs.strategy=latent",
-        "autoencoder.weights={ae}",
         "classifier.epochs=0",
         "coefficient_encoder.epochs=0",
     ),
 }
+# These take over the autoencoder of "ae", so that a comparison is not about luck in that phase.
+_SAME_AUTOENCODER = ("dense", "latent-pairs")
 
 
-def load_companion(path: Path) -> Companion:
-    """Load the model of a run, whichever method trained it."""
+def load_companion(path: Path, data: DataRecord | None = None) -> Companion:
+    """Load the model of a run, whichever method trained it.
+
+    Args:
+        path: the run folder.
+        data: what it must have been trained on; anything if not given.
+    """
+    record = DataRecord.read(RunFolder(path))
+    if data is not None and record is not None and data.content_hash != record.content_hash:
+        raise UserError(
+            f"the companion in '{path}' was trained on {record.summary()}, but the run on "
+            f"{data.summary()}; compare runs on the same images"
+        )
     method = read_json(path / "config.json").get("method", "mae")
     if method in BASELINES:
         return BASELINES[method].from_pretrained(path)
@@ -57,12 +71,39 @@ def companion_settings(settings: Settings, name: str, autoencoder: Path) -> Sett
     """
     if name not in COMPANIONS:
         raise UserError(f"companion '{name}' does not exist; there are {', '.join(COMPANIONS)}")
-    quoted = str(autoencoder.resolve()).replace("'", "")
-    return settings.updated([change.format(ae=f"'{quoted}'") for change in COMPANIONS[name]])
+    changes = list(COMPANIONS[name])
+    if name in _SAME_AUTOENCODER:
+        changes.append(as_override("autoencoder.weights", str(autoencoder.resolve())))
+    if name in BASELINES:
+        return baseline_settings(settings, name, changes)
+    return settings.updated(changes)
 
 
-def find_companion(
-    folder: Path, settings: Settings, name: str, *, progress: Progress = silent
+def find_companion(run: Run, name: str) -> Companion:
+    """Load a companion of a run, training what is missing of it on the run's own images.
+
+    Args:
+        run: the run it accompanies; companions live in its folder.
+        name: a key of ``COMPANIONS``.
+    """
+    return train_companion(
+        run.path / "companions",
+        run.settings if run.data is None else with_source(run.settings, run.data.source),
+        name,
+        data=run.data,
+        dataset=run.given_data,
+        progress=run.progress,
+    )
+
+
+def train_companion(
+    folder: Path,
+    settings: Settings,
+    name: str,
+    *,
+    data: DataRecord | None = None,
+    dataset: Any = None,
+    progress: Progress = silent,
 ) -> Companion:
     """Load a companion, training what is missing of it.
 
@@ -70,96 +111,57 @@ def find_companion(
         folder: where companions live, one folder each.
         settings: of the run they accompany.
         name: a key of ``COMPANIONS``.
+        data: what the run was trained on, if it is there already.
+        dataset: the images, if they are not to be loaded by the settings.
         progress: announces long work.
     """
     run = RunFolder(folder / name)
     wanted = companion_settings(settings, name, folder / "ae")
     if run.config_file.exists():
-        wanted = load_settings(run.config_file)  # trained by hand, or an earlier attempt
-    if "{ae}" in " ".join(COMPANIONS[name]) and not (run.path / "model.safetensors").exists():
-        find_companion(folder, settings, "ae", progress=progress)
+        # Trained by hand, or an earlier attempt.
+        wanted = load_settings(run.config_file, (), type(wanted))
+    if name in _SAME_AUTOENCODER and not run.model_file.exists():
+        train_companion(folder, settings, "ae", data=data, dataset=dataset, progress=progress)
     logger.info("companion %s in %s", name, run.path)
-    return train(wanted, run, resume=run.config_file.exists(), progress=progress)
+    resume = run.config_file.exists()
+    if isinstance(wanted, BaselineSettings):
+        train_baseline(wanted, run, dataset=dataset, resume=resume, progress=progress)
+    else:
+        train(wanted, run, dataset=dataset, resume=resume, progress=progress)
+    return load_companion(run.path, data)
 
 
-def find_judge(
-    folder: Path, settings: Settings, model: ManifoldAutoencoder, dataset: ImageDataset
-) -> Callable[[Tensor], Tensor]:
+def find_image_classifier(run: Run) -> Callable[[Tensor], Tensor]:
     """Give a classifier of images: the model's own if it reads images, else a LeNet.
 
     It scores every method alike. Operators and fine-tuning never saw it.
     """
+    model, dataset = run.model, run.dataset
     if model.classifier is not None and model.classifier_domain == "image":
         return _quietly(model)
     if dataset.labels is None:
         raise UserError(
-            f"data set '{dataset.meta.name}' has no labels, so no classifier can judge identity; "
+            f"data set '{dataset.meta.name}' has no labels, so no classifier can be trained; "
             "choose a figure that needs none"
         )
-    path = folder / "judge"
+    path = run.path / "companions" / "judge"
     if not (path / "model.safetensors").exists():
-        image_settings = settings.updated(["classifier.domain=image", "classifier.network=auto"])
-        session = Session(image_settings, RunFolder(path), make_fabric(settings.runtime))
+        image_settings = run.settings.updated(
+            ["classifier.domain=image", "classifier.network=auto"]
+        )
+        session = Session.open(image_settings, RunFolder(path))
         path.mkdir(parents=True, exist_ok=True)
         train_classifier(session, model := _copy(model), dataset)
         model.save_pretrained(path)
     return _quietly(ManifoldAutoencoder.from_pretrained(path, device=model.device))
 
 
-def open_material(
-    run: Path,
-    *,
-    scale: Scale = "full",
-    companions: Mapping[str, Path] | None = None,
-    progress: Progress = silent,
-) -> Material:
-    """Collect what the figures of a trained run need.
-
-    Args:
-        run: a run folder of our method.
-        scale: how much the figures compute.
-        companions: runs to compare with that live elsewhere, by name.
-        progress: announces long work.
-    """
-    folder = RunFolder(run)
-    if not folder.config_file.exists():
-        raise ArtifactError(f"'{run}' is not a run folder; train one with: transop train RECIPE")
-    settings = load_settings(folder.config_file)
-    if settings.method != "mae":
-        raise UserError(
-            f"'{run}' holds a run of method '{settings.method}'; figures are about a run of our "
-            "method (mae), with baselines as its companions"
-        )
-    given, beside = dict(companions or {}), run / "companions"
-    unknown = set(given) - set(COMPANIONS)
-    if unknown:
-        raise UserError(f"companion '{unknown.pop()}' is unknown; use {', '.join(COMPANIONS)}")
-    model = ManifoldAutoencoder.from_pretrained(run)
-    dataset = load_run_data(settings, progress=progress)
-
-    def companion(name: str) -> Companion:
-        if name in given:
-            return load_companion(given[name])
-        return find_companion(beside, settings, name, progress=progress)
-
-    return Material(
-        folder,
-        settings,
-        model,
-        dataset,
-        companion,
-        lambda: find_judge(beside, settings, model, dataset),
-        scale,
-        progress,
-    )
-
-
 def _quietly(model: ManifoldAutoencoder) -> Callable[[Tensor], Tensor]:
-    def judge(images: Tensor) -> Tensor:
+    def classify(images: Tensor) -> Tensor:
         with torch.no_grad():
             return model.classify(images)
 
-    return judge
+    return classify
 
 
 def _copy(model: ManifoldAutoencoder) -> ManifoldAutoencoder:

@@ -9,25 +9,25 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from transop.plotting import embedding
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun, as_array
+from transop_paper.plotting import embedding
 
 _NEIGHBOURS = 10
 _SHOWN = 4
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Flatten held-out latents with Isomap and read off the encoded scales."""
-    rows = _spread(material.held_out, material.sized(400, 2000))
-    latents = material.latents(rows)
-    scales = as_array(material.model.scales_at(latents))
-    chosen = _most_varied(scales, material.living_operators())
-    labels = material.dataset.labels
+    rows = _spread(run.held_out_rows, run.sized(400, 2000))
+    latents = run.latents(rows)
+    scales = as_array(run.model.scales_at(latents))
+    chosen = _most_varied(scales, run.living_operators)
+    labels = run.dataset.labels
     arrays = {
         "points": _isomap(as_array(latents)),
-        "images": as_array(material.dataset.batch(rows)).astype(np.float32),
+        "images": as_array(run.dataset.batch(rows)).astype(np.float32),
         "scales": scales[:, chosen],
         "labels": np.zeros(0, np.int64) if labels is None else labels[rows],
     }

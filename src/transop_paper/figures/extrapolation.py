@@ -11,35 +11,38 @@ from torch import Tensor
 from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
 from transop.plotting import Line, Panel, line_panels
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.methods import METHOD_COLOURS, METHOD_NAMES, OUR_METHOD, model_of
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun, as_array
 
 _TIMES = np.arange(0, 3.01, 0.25)
 CONTROL = "straight line to our end point"
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Score same-class test pairs of every method alike, against the true class."""
-    rows, labels = material.held_out, material.dataset.labels
+    rows, labels = run.held_out_rows, run.dataset.labels
     assert labels is not None
-    per_class = material.sized(25, 400)
-    first, second = same_class_pairs(labels[rows], per_class, material.generator("extrapolation"))
-    starts, ends = material.dataset.batch(rows[first]), material.dataset.batch(rows[second])
+    per_class = run.sized(25, 400)
+    first, second = same_class_pairs(labels[rows], per_class, run.generator("extrapolation"))
+    starts, ends = run.dataset.batch(rows[first]), run.dataset.batch(rows[second])
     truth = torch.from_numpy(labels[rows[first]])
     correct, residual, way = {}, {}, {}
     for method in METHOD_NAMES:
         result = measure_extrapolation(
-            model_of(material, method),  # type: ignore[arg-type]
-            material.judge,
+            model_of(run, method),  # type: ignore[arg-type]
+            run.image_classifier,
             starts,
             ends,
             truth,
             times=_TIMES.tolist(),
-            progress=material.progress,
+            progress=run.progress,
         )
         correct[method] = result.correct
-        residual[method], way[method] = float(result.residual.mean()), float(result.way.mean())
+        residual[method], way[method] = (
+            float(result.residual.mean()),
+            float(result.share_covered.mean()),
+        )
         if method == OUR_METHOD:
             correct["control"] = result.control_correct
     ours = correct.pop(OUR_METHOD)
@@ -60,7 +63,7 @@ def compute(material: Material) -> Numbers:
             "residual": residual,
             "way": way,
             "judge_accuracy_on_starts": float(
-                (material.judge(starts).argmax(1).cpu() == truth).float().mean()
+                (run.image_classifier(starts).argmax(1).cpu() == truth).float().mean()
             ),
         },
     )

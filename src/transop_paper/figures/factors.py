@@ -11,13 +11,12 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from transop.operators import transport_path
-from transop.plotting import heat_map, look, new_figure
-from transop.plotting.maps import outline_cell
+from transop.plotting import heat_map, look, new_figure, outline_cell
 from transop_paper.faces.drawing import FACTORS
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
 from transop_paper.figures.operator_paths import natural_unit
+from transop_paper.figures.paper_run import PaperRun, as_array
 
 _STEP = 0.3  # length of a move, relative to the point's own
 _RIDGE = 1e-3
@@ -79,22 +78,22 @@ class FactorReader:
         return torch.cat([torch.ones_like(z[:, :1]), z, z[:, rows] * z[:, columns]], dim=1)
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Move held-out points by every operator and compare with random moves of the same length."""
-    dataset = material.dataset
+    dataset = run.dataset
     assert dataset.factors is not None
     names = tuple(dataset.meta.factor_names or map(str, range(dataset.factors.shape[1])))
-    rows = dataset.splits["train"][: material.sized(2000, 10_000)]
-    reader = FactorReader(material.latents(rows), dataset.factors[rows], names)
-    held_out = material.held_out[: material.sized(200, 1000)]
-    points = material.latents(held_out)
+    rows = dataset.splits["train"][: run.sized(2000, 10_000)]
+    reader = FactorReader(run.latents(rows), dataset.factors[rows], names)
+    held_out = run.held_out_rows[: run.sized(200, 1000)]
+    points = run.latents(held_out)
     truth = dataset.factors[held_out]
     spread = _targets(truth, names).std(0).to(points.device)
     sizes = torch.stack([spread[own].norm() for own in reader.columns])
-    chosen = material.living_operators()
-    operators = material.model.operators.operators.detach()
+    chosen = run.living_operators
+    operators = run.model.operators.operators.detach()
     change = torch.stack([_change(reader, operators[m], points, sizes) for m in chosen])
-    random = _random_change(reader, points, sizes, material.generator("random moves"))
+    random = _random_change(reader, points, sizes, run.generator("random moves"))
     ratio = change / random
     arrays = {
         "change": as_array(change),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from transop_paper.figures.material import Material
+from transop.plotting import About
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,12 @@ class PaperFigure:
     title: str
     caption: str
     paper: str
-    compute: Callable[[Material], Numbers]
+    compute: Callable[[PaperRun], Numbers]
     draw: Callable[[Numbers], Figure]
     needs: tuple[str, ...] = ("operators",)
     columns: tuple[str, ...] = ()
+
+    def about(self) -> About:
+        """Give the words that stand beside the picture."""
+        place = f"{self.paper} of the paper" if any(map(str.isdigit, self.paper)) else ""
+        return About(self.title, self.caption, place)

@@ -10,37 +10,38 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from transop.inference import SOLVERS, ConvergenceWarning, infer_coefficients
+from transop.inference import ConvergenceWarning, infer_coefficients
 from transop.pairs import PairSource
-from transop.plotting import time_bars
+from transop_paper.contenders import ALL_SOLVERS
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material
 from transop_paper.figures.numbers import Numbers
 from transop_paper.figures.pair_neighbours import run_pairs
+from transop_paper.figures.paper_run import PaperRun
+from transop_paper.plotting import time_bars
 
 _START_DEVIATION = 0.02  # the paper's draw of first coefficients
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Time all solvers on batches of the pairs the operators were learned from."""
-    return time_solvers(material, run_pairs(material, material.settings.pairs.strategy))
+    return time_solvers(run, run_pairs(run, run.settings.pairs.strategy))
 
 
-def time_solvers(material: Material, pairs: PairSource) -> Numbers:
+def time_solvers(run: PaperRun, pairs: PairSource) -> Numbers:
     """Give every solver the same batches and the same start, and keep what each one reached."""
-    n_pairs, n_trials = material.sized(10, 100), material.sized(2, 10)
-    generator = material.generator("inference time")
-    rows = material.dataset.splits["train"]
+    n_pairs, n_trials = run.sized(10, 100), run.sized(2, 10)
+    generator = run.generator("inference time")
+    rows = run.dataset.splits["train"]
     batches = []
     for _ in range(n_trials):
         starts, ends = pairs.sample(generator, n_pairs)
-        batches.append(tuple(material.latents(rows[part.numpy()]) for part in (starts, ends)))
-    m = material.model.operators.n_operators
+        batches.append(tuple(run.latents(rows[part.numpy()]) for part in (starts, ends)))
+    m = run.model.operators.n_operators
     first = _START_DEVIATION * torch.randn(n_pairs, m, generator=generator)
     seconds, objective, converged = [], [], []
-    for solver in material.progress(list(SOLVERS), "timing solvers", len(SOLVERS)):
-        _solve(material, solver, batches[0], first)  # compiles what needs compiling
-        trials = [_solve(material, solver, batch, first) for batch in batches]
+    for solver in run.progress(list(ALL_SOLVERS), "timing solvers", len(ALL_SOLVERS)):
+        _solve(run, solver, batches[0], first)  # compiles what needs compiling
+        trials = [_solve(run, solver, batch, first) for batch in batches]
         seconds.append([trial[0] for trial in trials])
         objective.append(float(np.mean([trial[1] for trial in trials])))
         converged.append(float(np.mean([trial[2] for trial in trials])))
@@ -50,11 +51,11 @@ def time_solvers(material: Material, pairs: PairSource) -> Numbers:
         "converged": np.array(converged),
     }
     facts = {
-        "solvers": list(SOLVERS),
+        "solvers": list(ALL_SOLVERS),
         "n_pairs": n_pairs,
         "n_trials": n_trials,
         "n_operators": m,
-        "dimension": material.model.latent_dimension,
+        "dimension": run.model.latent_dimension,
         "threads": torch.get_num_threads(),
     }
     return Numbers(arrays, facts)
@@ -72,17 +73,22 @@ def draw(numbers: Numbers) -> Figure:
 
 
 def _solve(
-    material: Material, solver: str, batch: tuple[Tensor, ...], first: Tensor
+    run: PaperRun, solver: str, batch: tuple[Tensor, ...], first: Tensor
 ) -> tuple[float, float, float]:
     """Solve one batch: seconds, mean objective and share of pairs that converged."""
     z0, z1 = batch
-    operators = material.model.operators.operators.detach()
-    weight = material.model.sparsity_weight
+    operators = run.model.operators.operators.detach()
+    weight = run.model.sparsity_weight
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         start = time.perf_counter()
         result = infer_coefficients(
-            operators, z0, z1, sparsity_weight=weight, solver=solver, initial=first.to(z0)
+            operators,
+            z0,
+            z1,
+            sparsity_weight=weight,
+            solver=ALL_SOLVERS[solver],
+            initial=first.to(z0),
         )
         took = time.perf_counter() - start
     return took, float(result.objective.mean()), float(result.converged.float().mean())

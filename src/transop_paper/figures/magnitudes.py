@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from transop.plotting import magnitude_bars
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun, as_array
+from transop_paper.plotting import magnitude_bars
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Measure the Frobenius norm of every operator."""
-    operators = material.model.operators
+    operators = run.model.operators
     arrays = {
         "magnitudes": as_array(operators.magnitudes()),
         "living": as_array(operators.living()),

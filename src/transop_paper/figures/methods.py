@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from transop.plotting import COLOURS
-from transop.plotting.style import MUTED
-from transop_paper.figures.material import Material
+from transop.plotting import COLOURS, MUTED
+from transop_paper.figures.paper_run import PaperRun
 
 OUR_METHOD = "mae"
 METHOD_NAMES = {
@@ -21,6 +20,6 @@ METHOD_COLOURS = {
 }
 
 
-def model_of(material: Material, method: str) -> object:
+def model_of(run: PaperRun, method: str) -> object:
     """Give the model of a method: ours, or the companion of that name."""
-    return material.model if method == OUR_METHOD else material.companion(method)
+    return run.model if method == OUR_METHOD else run.companion(method)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from transop.artifacts import read_json, write_atomically, write_json
 from transop.errors import ArtifactError
+from transop.plotting import About
 
 _SMALL = 400  # arrays up to so many entries stand in the JSON file too, for readers and scripts
 
@@ -32,8 +33,13 @@ class Numbers:
         """Give an array by name."""
         return self.arrays[name]
 
-    def save(self, stem: Path) -> list[Path]:
-        """Write ``stem.npz`` and ``stem.json``, each in one step."""
+    def save(self, stem: Path, about: About | None = None) -> list[Path]:
+        """Write ``stem.npz`` and ``stem.json``, each in one step.
+
+        Args:
+            stem: the path without suffix.
+            about: the words of the picture; the report reads them from the JSON file.
+        """
         buffer = BytesIO()
         arrays: dict[str, Any] = self.arrays
         np.savez_compressed(buffer, **arrays)
@@ -41,7 +47,8 @@ class Numbers:
         write_atomically(paths[0], buffer.getvalue())
         shown = {k: v.tolist() for k, v in self.arrays.items() if _is_small(v)}
         json.dumps(self.facts)  # a fact that is not plain is our mistake: say so before writing
-        write_json(paths[1], {"facts": self.facts, "arrays": shown})
+        words = {} if about is None else {"about": asdict(about)}
+        write_json(paths[1], {**words, "facts": self.facts, "arrays": shown})
         return paths
 
     @classmethod

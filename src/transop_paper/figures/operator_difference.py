@@ -7,15 +7,15 @@ from matplotlib.figure import Figure
 
 from transop.plotting import COLOURS, Line, Panel, line_panels
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun
 
 _PHASES = ("operators", "fine_tuning")
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Read the difference, and the share of steps that did harm, from the metrics."""
-    arrays, metrics = {}, material.run.read_metrics()
+    arrays, metrics = {}, run.metrics
     for phase in _PHASES:
         lines = [m for m in metrics if m.get("phase") == phase and m.get("step", -1) >= 0]
         for key in ("difference", "negative_differences"):

@@ -11,9 +11,9 @@ from torch import Tensor
 from transop.operators import transport_path
 from transop.plotting import Block, image_blocks, roomy
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.methods import METHOD_COLOURS, METHOD_NAMES
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun, as_array
 
 _SHOWN = 4  # operators, and directions of each baseline
 _REACH = 0.5  # how far a strip goes, as a share of the latent point's length
@@ -31,7 +31,7 @@ def natural_unit(operator: Float[Tensor, "d d"], points: Float[Tensor, "n d"]) -
 
 
 def operator_strips(
-    material: Material,
+    run: PaperRun,
     chosen: list[int],
     rows: np.ndarray,
     amounts: Float[Tensor, " t"],
@@ -39,7 +39,7 @@ def operator_strips(
     """Decode images moved by single operators.
 
     Args:
-        material: the run.
+        run: the run.
         chosen: which operators.
         rows: which images.
         amounts: how far, in natural units.
@@ -47,7 +47,7 @@ def operator_strips(
     Returns:
         Images, and the unit of every operator in coefficients.
     """
-    model, points = material.model, material.latents(rows)
+    model, points = run.model, run.latents(rows)
     operators = model.operators.operators.detach()
     strips, units = [], []
     for m in chosen:
@@ -60,20 +60,20 @@ def operator_strips(
     return np.stack(strips), np.array(units)
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Move one typical image per class by the largest operators and along baseline directions."""
-    rows, chosen = material.examples(), material.living_operators()[:_SHOWN]
+    rows, chosen = run.examples(), run.living_operators[:_SHOWN]
     amounts = torch.linspace(-1, 1, 7)
-    ours, units = operator_strips(material, chosen, rows, _REACH * amounts)
+    ours, units = operator_strips(run, chosen, rows, _REACH * amounts)
     arrays = {"mae": ours, "units": units, "amounts": as_array(amounts)}
-    images = material.dataset.batch(rows)
+    images = run.dataset.batch(rows)
     for method in ("cae", "beta-vae"):
-        model = material.companion(method)
+        model = run.companion(method)
         shown = range(min(_SHOWN, model.latent_dimension))
         paths = [model.traversal(images, k, _DEVIATIONS * amounts) for k in shown]
         frames = [as_array(model.decode(p.flatten(0, 1))) for p in paths]
         arrays[method] = np.stack(frames).reshape(len(frames), *ours.shape[1:])
-    labels = [] if material.dataset.labels is None else material.dataset.labels[rows].tolist()
+    labels = [] if run.dataset.labels is None else run.dataset.labels[rows].tolist()
     return Numbers(arrays, {"operators": chosen, "labels": labels, "rows": rows.tolist()})
 
 

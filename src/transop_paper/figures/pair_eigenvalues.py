@@ -9,20 +9,20 @@ from matplotlib.figure import Figure
 from transop.model import ManifoldAutoencoder
 from transop.operators import eigenvalues, largest_real_part
 from transop.plotting import COLOURS
-from transop.plotting.stability import eigenvalue_figure
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun, as_array
+from transop_paper.plotting import eigenvalue_figure
 
 _LARGE = 0.5  # |real part| of an operator whose paths grow by two thirds per unit coefficient
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Compare the spectra of our operators with those learned from latent neighbours."""
-    own = material.settings.pairs.strategy
+    own = run.settings.pairs.strategy
     models: dict[str, ManifoldAutoencoder] = {
-        own: material.model,
-        "latent": material.companion("latent-pairs"),
+        own: run.model,
+        "latent": run.companion("latent-pairs"),
     }
     arrays: dict[str, np.ndarray] = {}
     facts: dict[str, object] = {"strategies": list(models), "large_means": _LARGE}

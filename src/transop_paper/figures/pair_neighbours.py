@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 from matplotlib.figure import Figure
 
-from transop.pairs import PairSource, neighbour_examples
+from transop.pairs import PairSource
 from transop.plotting import COLOURS, Block, image_blocks
-from transop.training.pairing import pairs_by_settings
+from transop.training import pairs_by_settings
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
+from transop_paper.figures.neighbour_examples import neighbour_examples
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun, as_array
 
 _STRATEGIES = ("pixel", "latent", "perceptual")
 _ANCHORS, _NEIGHBOURS = 6, 5
@@ -20,28 +21,28 @@ _ANCHORS, _NEIGHBOURS = 6, 5
 PairMaker = Callable[[str], PairSource]
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Look up the nearest neighbours of the same images under three strategies."""
-    return neighbours_under(material, lambda strategy: run_pairs(material, strategy))
+    return neighbours_under(run, lambda strategy: run_pairs(run, strategy))
 
 
-def run_pairs(material: Material, strategy: str) -> PairSource:
+def run_pairs(run: PaperRun, strategy: str) -> PairSource:
     """Build the pairs of the run's training images under another strategy."""
     # Latents before fine-tuning are what a run with latent pairs would have seen.
-    network = material.companion("ae").network
-    settings = material.settings.pairs.model_copy(update={"strategy": strategy})
-    return pairs_by_settings(settings, network, material.dataset, progress=material.progress)
+    network = run.companion("ae").network
+    settings = run.settings.pairs.model_copy(update={"strategy": strategy})
+    return pairs_by_settings(settings, network, run.dataset, progress=run.progress)
 
 
-def neighbours_under(material: Material, pairs: PairMaker) -> Numbers:
+def neighbours_under(run: PaperRun, pairs: PairMaker) -> Numbers:
     """Collect neighbours, and how often pairs share a label, for every strategy."""
-    dataset, sources = material.dataset, {name: pairs(name) for name in _STRATEGIES}
+    dataset, sources = run.dataset, {name: pairs(name) for name in _STRATEGIES}
     found = neighbour_examples(
         dataset,
         sources,
         n_anchors=_ANCHORS,
         n_neighbours=_NEIGHBOURS,
-        generator=material.generator("neighbours"),
+        generator=run.generator("neighbours"),
     )
     arrays = {"anchors": as_array(found.anchor_images)}
     arrays |= {name: as_array(images) for name, images in found.neighbour_images.items()}

@@ -8,27 +8,27 @@ from matplotlib.figure import Figure
 
 from transop.model import ManifoldAutoencoder
 from transop.operators import transport_path
-from transop.plotting.stability import curve_matrix
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun, as_array
+from transop_paper.plotting import curve_matrix
 
 _REACH = 5.0
 _POINTS = 81
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Apply each operator alone to one image over a range of coefficients."""
-    row = material.examples()[:1]
+    row = run.examples()[:1]
     coefficients = torch.linspace(-_REACH, _REACH, _POINTS)
     arrays = {"coefficients": as_array(coefficients)}
     models: dict[str, ManifoldAutoencoder] = {
-        material.settings.pairs.strategy: material.model,
-        "latent": material.companion("latent-pairs"),
+        run.settings.pairs.strategy: run.model,
+        "latent": run.companion("latent-pairs"),
     }
     facts: dict[str, object] = {"strategies": list(models), "row": int(row[0])}
     for name, model in models.items():
-        point = model.encode(material.dataset.batch(row))
+        point = model.encode(run.dataset.batch(row))
         m = model.operators.n_operators
         paths = transport_path(
             model.operators.operators.detach(),

@@ -8,7 +8,7 @@ from transop.artifacts import RunFolder
 from transop.config import Settings, load_settings
 from transop.progress import Progress, silent
 from transop.training import train
-from transop_paper.figures.companions import find_companion
+from transop_paper.figures.companions import train_companion
 
 _OVERRIDES = (
     "data.limit=2000",
@@ -20,9 +20,6 @@ _OVERRIDES = (
     "classifier.epochs=6",
     "coefficient_encoder.epochs=8",
     "coefficient_encoder.distil_samples=4000",
-    # At the paper's weight of 5 so short a run gives up every latent, at 1 most of them.
-    "beta_vae.beta=0.3",
-    "beta_vae.warm_up=0.8",
 )
 
 
@@ -40,7 +37,7 @@ def train_quick_run(
     Its autoencoder is the companion ``"ae"``, which the figures need anyway.
     """
     settings = quick_settings(seed, device)
-    find_companion(folder / "companions", settings, "ae", progress=progress)
+    train_companion(folder / "companions", settings, "ae", progress=progress)
     weights = str((folder / "companions" / "ae").resolve())
     wanted = settings.model_copy(
         update={"autoencoder": settings.autoencoder.model_copy(update={"weights": weights})}

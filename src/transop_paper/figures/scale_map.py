@@ -6,39 +6,38 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from transop.plotting import Block, scale_map
-from transop.plotting.maps import HIGH, LOW
+from transop.plotting import HIGH, LOW, Block, scale_map
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
 from transop_paper.figures.operator_paths import operator_strips
+from transop_paper.figures.paper_run import PaperRun, as_array
 
 _STRIPS = 3  # operators shown beside the table, each on its highest and its lowest class
 _REACH = 0.8  # how far strips go, as a share of the latent point's length
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Average the encoded scales by class, and move examples of the extreme cells."""
-    labels = material.dataset.labels
+    labels = run.dataset.labels
     assert labels is not None
-    rows = material.held_out[: material.sized(1000, 10_000)]
-    living = sorted(material.living_operators())
-    scales = as_array(material.model.scales_at(material.latents(rows)))[:, living]
+    rows = run.held_out_rows[: run.sized(1000, 10_000)]
+    living = sorted(run.living_operators)
+    scales = as_array(run.model.scales_at(run.latents(rows)))[:, living]
     classes = np.unique(labels[rows])
     table = np.stack([scales[labels[rows] == k].mean(0) for k in classes])
     spread = np.ptp(table, axis=0) / table.mean(0)
     shown = np.argsort(-spread)[:_STRIPS]
     amounts = torch.linspace(-1, 1, 9)
-    typical = dict(zip(classes.tolist(), material.examples(), strict=False))
+    typical = dict(zip(classes.tolist(), run.examples(), strict=False))
     cells, strips = [], []
     for ends in (table.argmax(0), table.argmin(0)):
         for column in shown:
             k, m = int(classes[ends[column]]), living[column]
             cells.append([k, m])
             row = np.array([typical[k]])
-            strips.append(operator_strips(material, [m], row, _REACH * amounts)[0][0, 0])
+            strips.append(operator_strips(run, [m], row, _REACH * amounts)[0][0, 0])
     arrays = {"table": table, "strips": np.stack(strips), "cells": np.array(cells)}
-    names = material.class_names()
+    names = run.class_names
     return Numbers(arrays, {"operators": living, "classes": [names[k] for k in classes]})
 
 

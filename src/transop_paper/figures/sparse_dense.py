@@ -16,36 +16,34 @@ from transop.pairs import PairSource
 from transop.plotting import COLOURS, Block, image_blocks
 from transop_paper.baselines import DenseAutoencoder
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material, as_array
 from transop_paper.figures.numbers import Numbers
 from transop_paper.figures.pair_neighbours import run_pairs
+from transop_paper.figures.paper_run import PaperRun, as_array
 
 _SHOWN_PAIRS, _SHOWN_OPERATORS, _STEPS = 4, 4, 9
 _REACH = 5.0  # traversals go so many times the average coefficient to either side
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Compare transport error, extrapolated images, eigenvalues and traversals."""
-    pairs = run_pairs(material, material.settings.pairs.strategy)
-    return compare(material, pairs, material.companion("dense"))
+    pairs = run_pairs(run, run.settings.pairs.strategy)
+    return compare(run, pairs, run.companion("dense"))
 
 
-def compare(material: Material, pairs: PairSource, dense: DenseAutoencoder) -> Numbers:
+def compare(run: PaperRun, pairs: PairSource, dense: DenseAutoencoder) -> Numbers:
     """Measure both models on the same pairs of training images."""
-    starts, ends = pairs.sample(
-        material.generator("sparse against dense"), material.sized(500, 5000)
-    )
-    rows = material.dataset.splits["train"]
+    starts, ends = pairs.sample(run.generator("sparse against dense"), run.sized(500, 5000))
+    rows = run.dataset.splits["train"]
     arrays: dict[str, np.ndarray] = {}
     facts: dict[str, Any] = {"n_pairs": len(starts)}
-    models: dict[str, Any] = {"sparse": material.model, "dense": dense}
+    models: dict[str, Any] = {"sparse": run.model, "dense": dense}
     for name, model in models.items():
-        z0, z1 = (_encode(model, material, rows[part.numpy()]) for part in (starts, ends))
+        z0, z1 = (_encode(model, run, rows[part.numpy()]) for part in (starts, ends))
         coefficients = _coefficients(model, z0, z1)
         operators = model.operators.operators.detach()
         measured = _measure(operators, coefficients, z0, z1)
         facts[name] = measured
-        arrays[f"{name}.columns"] = _columns(material, model, rows, starts, ends, coefficients)
+        arrays[f"{name}.columns"] = _columns(run, model, rows, starts, ends, coefficients)
         average = coefficients.abs().mean(0)
         chosen = _chosen(operators, average)
         facts[name]["operators"] = chosen
@@ -81,9 +79,9 @@ def draw(numbers: Numbers) -> Figure:
     return image_blocks(page, headings=headings, cell_inches=0.4)
 
 
-def _encode(model: Any, material: Material, rows: np.ndarray) -> Float[Tensor, "n d"]:
+def _encode(model: Any, run: PaperRun, rows: np.ndarray) -> Float[Tensor, "n d"]:
     chunks = [rows[i : i + 1000] for i in range(0, len(rows), 1000)]
-    return torch.cat([model.encode(material.dataset.batch(chunk)) for chunk in chunks])
+    return torch.cat([model.encode(run.dataset.batch(chunk)) for chunk in chunks])
 
 
 @torch.no_grad()
@@ -120,7 +118,7 @@ def _measure(
 
 
 def _columns(
-    material: Material,
+    run: PaperRun,
     model: Any,
     rows: np.ndarray,
     starts: Tensor,
@@ -129,7 +127,7 @@ def _columns(
 ) -> Float[np.ndarray, "n 4 c h w"]:
     """Show start, end, the end of the path, and the path taken twice as far."""
     shown = slice(0, _SHOWN_PAIRS)
-    images = [material.dataset.batch(rows[part[shown].numpy()]) for part in (starts, ends)]
+    images = [run.dataset.batch(rows[part[shown].numpy()]) for part in (starts, ends)]
     z0 = model.encode(images[0])
     operators = model.operators.operators.detach()
     for factor in (1.0, 2.0):

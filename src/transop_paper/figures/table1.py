@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from transop.artifacts import read_json
 from transop.errors import UserError
 from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.material import Material
 from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.paper_run import PaperRun
 from transop_paper.scarce import (
     SCALES,
     Experiment,
@@ -25,7 +25,7 @@ from transop_paper.scarce import (
     summarise,
 )
 
-# One row of every kind; the others differ in settings, or train a judge for every seed.
+# One row of every kind; the others differ in settings, or train a classifier for every seed.
 _QUICK_ROWS = (
     "none",
     "randaugment",
@@ -39,15 +39,15 @@ _WORDS = ("row", "title", "labels_used", "paper", "n_seeds")
 _VALUES = ("mean", "deviation", "validation", "kept_by_guard")
 
 
-def compute(material: Material) -> Numbers:
+def compute(run: PaperRun) -> Numbers:
     """Run a short table at quick scale; at full scale read the one that is in the run folder.
 
     The full table takes hours, so it has a command of its own, ``transop paper table1``.
     """
-    folder = material.run.path / "table1"
-    if material.scale == "full":
-        return tabulate(_stored(folder / "table1.json", material.run.path))
-    dataset = material.dataset
+    folder = run.path / "table1"
+    if run.scale == "full":
+        return tabulate(_stored(folder / "table1.json", run.path))
+    dataset = run.dataset
     if missing := {"validation", "test"} - set(dataset.splits):
         raise UserError(
             f"data set '{dataset.meta.name}' has no {missing.pop()} images, which table1 needs; "
@@ -57,19 +57,19 @@ def compute(material: Material) -> Numbers:
         dataset,
         SCALES["quick"],
         folder.with_name("table1-quick"),
-        material.model,
-        material.settings,
-        fingerprint_weights(material.run.path),
+        run.model,
+        run.settings,
+        fingerprint_weights(run.path),
     )
-    return tabulate(measure(experiment, _QUICK_ROWS, _QUICK_SEEDS, material))
+    return tabulate(measure(experiment, _QUICK_ROWS, _QUICK_SEEDS, run))
 
 
 def measure(
-    experiment: Experiment, names: Sequence[str], n_seeds: int, material: Material
+    experiment: Experiment, names: Sequence[str], n_seeds: int, run: PaperRun
 ) -> list[Summary]:
     """Train and score the named rows, whatever an earlier run left behind."""
     rows = find_rows(names, experiment.dataset.meta.name)
-    results = run_table(experiment, rows, n_seeds, force=True, progress=material.progress)
+    results = run_table(experiment, rows, n_seeds, force=True, progress=run.progress)
     return summarise(rows, results)
 
 
@@ -118,8 +118,8 @@ FIGURE = PaperFigure(
     caption=(
         "Test accuracy of a LeNet-5 trained on ten labelled images per class, by how these are "
         "augmented: mean and standard deviation over seeds, every seed a dot, and the paper's "
-        "value where it has one. Colours tell whether the learned moves were judged by all "
-        "training labels or by the hundred alone. At quick scale training is so short that only "
+        "value where it has one. Colours tell whether the learned moves were guarded with all "
+        "training labels or with the hundred alone. At quick scale training is so short that only "
         "the machinery is shown."
     ),
     paper="Table 1",

@@ -17,12 +17,13 @@ from torch import Tensor
 
 from transop.artifacts import read_json, write_json
 from transop.augment import Guard, TransportAugment
-from transop.config import Settings, load_settings
+from transop.config import Settings
 from transop.data import ImageDataset, load_dataset
 from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
-from transop.training import load_run_data
+from transop.run import Run
+from transop.run_data import load_run_data, with_source
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.few_label_identity import learn_identity
 from transop_paper.scarce.protocol import Protocol, draw_labelled, score, train_network
@@ -106,21 +107,17 @@ def open_experiment(
     if run is None:
         images = load_dataset(dataset or "mnist", progress=progress)
         return Experiment(images, protocol, out)
-    settings, model = load_settings(run / "config.toml"), ManifoldAutoencoder.from_pretrained(run)
-    images = _open_data(settings, dataset, progress)
-    if images.image_shape != model.image_shape:
+    opened = Run.open(run, progress=progress)
+    images = opened.dataset
+    if dataset is not None:
+        images = load_run_data(with_source(opened.settings, dataset), progress=progress)
+    if images.image_shape != opened.model.image_shape:
         raise UserError(
             f"data set '{images.meta.name}' has images of shape {images.image_shape}, but the run "
-            f"in '{run}' takes {model.image_shape}; choose another run"
+            f"in '{run}' takes {opened.model.image_shape}; choose another run"
         )
-    return Experiment(images, protocol, out, model, settings, fingerprint_weights(run))
-
-
-def _open_data(settings: Settings, dataset: str | None, progress: Progress) -> ImageDataset:
-    """Load the run's images, or those of another data set, as training would load them."""
-    if dataset is not None:
-        settings = settings.updated([f"data.source={dataset!r}"])
-    return load_run_data(settings, progress=progress)
+    fingerprint = fingerprint_weights(run)
+    return Experiment(images, protocol, out, opened.model, opened.settings, fingerprint)
 
 
 def fingerprint_weights(run: Path) -> str:

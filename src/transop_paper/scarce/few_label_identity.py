@@ -23,8 +23,7 @@ from transop.data import ImageDataset
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder, LatentClassifier, LeNet
 from transop.progress import Progress, silent
-from transop.training.coefficient_encoder import train_coefficient_encoder
-from transop.training.session import Session, make_fabric
+from transop.training import Session, train_coefficient_encoder
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.protocol import Protocol, descend, new_network, train_network
 from transop_paper.scarce.rows import Row
@@ -211,7 +210,7 @@ def _train_encoder(
     wanted = settings.updated(
         ["coefficient_encoder.target=classifier", f"runtime.seed={seed}", "runtime.device=cpu"]
     )
-    session = Session(wanted, RunFolder(folder), make_fabric(wanted.runtime), progress)
+    session = Session.open(wanted, RunFolder(folder), progress)
     train_coefficient_encoder(session, model, dataset)
 
 

@@ -8,8 +8,9 @@ from transop.artifacts import RunFolder, read_json
 from transop.config import load_settings
 from transop.data import DatasetMeta, ImageDataset
 from transop.errors import ArtifactError, SettingsError
-from transop.training.fit import fit, train
 from transop_paper.baselines import BASELINES
+from transop_paper.baselines.settings import BaselineSettings, baseline_settings
+from transop_paper.baselines.training import train_baseline
 
 SMALL = [
     "autoencoder.width=4",
@@ -58,8 +59,8 @@ def stop_after(n_steps):
 
 @pytest.mark.parametrize("method", BASELINES)
 def test_a_baseline_leaves_a_run_folder_that_loads(method, spots, tmp_path):
-    settings = load_settings("demo", [*SMALL, f"method={method}"])
-    model = train(settings, RunFolder(tmp_path), dataset=spots)
+    settings = baseline_settings("demo", method, SMALL)
+    model = train_baseline(settings, RunFolder(tmp_path), dataset=spots)
     images = spots.batch(spots.splits["test"])
     again = BASELINES[method].from_pretrained(tmp_path)
     torch.testing.assert_close(again.encode(images), model.encode(images))
@@ -70,12 +71,12 @@ def test_a_baseline_leaves_a_run_folder_that_loads(method, spots, tmp_path):
 
 @pytest.mark.parametrize("method", BASELINES)
 def test_a_stopped_baseline_continues_to_the_same_weights(method, spots, tmp_path):
-    settings = load_settings("demo", [*SMALL, f"method={method}"])
-    whole = train(settings, RunFolder(tmp_path / "whole"), dataset=spots)
+    settings = baseline_settings("demo", method, SMALL)
+    whole = train_baseline(settings, RunFolder(tmp_path / "whole"), dataset=spots)
     folder = RunFolder(tmp_path / "stopped")
     with pytest.raises(KeyboardInterrupt):
-        train(settings, folder, dataset=spots, progress=stop_after(7))
-    resumed = train(settings, folder, dataset=spots, resume=True)
+        train_baseline(settings, folder, dataset=spots, progress=stop_after(7))
+    resumed = train_baseline(settings, folder, dataset=spots, resume=True)
     for name, value in whole.state_dict().items():
         assert torch.equal(resumed.state_dict()[name], value), name
 
@@ -83,9 +84,9 @@ def test_a_stopped_baseline_continues_to_the_same_weights(method, spots, tmp_pat
 def test_a_heavier_penalty_flattens_the_encoder(spots, tmp_path):
     slopes = {}
     for weight in (0.0, 10.0):
-        overrides = ["method=cae", f"contractive.penalty_weight={weight}"]
-        settings = load_settings("demo", [*SMALL, *overrides, "autoencoder.epochs=10"])
-        model = train(settings, RunFolder(tmp_path / f"{weight}"), dataset=spots)
+        overrides = [f"contractive.penalty_weight={weight}", "autoencoder.epochs=10"]
+        settings = baseline_settings("demo", "cae", [*SMALL, *overrides])
+        model = train_baseline(settings, RunFolder(tmp_path / f"{weight}"), dataset=spots)
         images = spots.batch(spots.splits["test"])
         shifted = (images + 0.01 * torch.randn(images.shape)).clamp(0, 1)
         slopes[weight] = (model.encode(shifted) - model.encode(images)).norm().item()
@@ -93,18 +94,35 @@ def test_a_heavier_penalty_flattens_the_encoder(spots, tmp_path):
 
 
 def test_an_autoencoder_can_be_taken_over_from_another_run(spots, tmp_path):
-    plain = train(
-        load_settings("demo", [*SMALL, "method=ae"]), RunFolder(tmp_path / "a"), dataset=spots
+    plain = train_baseline(
+        baseline_settings("demo", "ae", SMALL), RunFolder(tmp_path / "a"), dataset=spots
     )
-    taken = [f"autoencoder.weights='{tmp_path / 'a'}'", "method=dense", "fine_tuning.epochs=0"]
-    dense = train(load_settings("demo", [*SMALL, *taken]), RunFolder(tmp_path / "b"), dataset=spots)
+    taken = [*SMALL, f"autoencoder.weights='{tmp_path / 'a'}'"]
+    settings = baseline_settings("demo", "dense", [*taken, "fine_tuning.epochs=0"])
+    dense = train_baseline(settings, RunFolder(tmp_path / "b"), dataset=spots)
     for name, value in plain.network.state_dict().items():
         assert torch.equal(dense.network.state_dict()[name], value), name
-    wider = [*SMALL, "autoencoder.width=5", f"autoencoder.weights='{tmp_path / 'a'}'", "method=ae"]
+    wider = baseline_settings("demo", "ae", [*taken, "autoencoder.width=5"])
     with pytest.raises(ArtifactError, match=r"autoencoder\.weights: the network in .* is another"):
-        train(load_settings("demo", wider), RunFolder(tmp_path / "c"), dataset=spots)
+        train_baseline(wider, RunFolder(tmp_path / "c"), dataset=spots)
 
 
-def test_fit_points_to_the_command_that_trains_baselines(spots):
-    with pytest.raises(SettingsError, match="--method cae"):
-        fit(spots, overrides=["method=cae"])
+def test_the_library_points_to_the_command_that_opens_baselines(spots, tmp_path):
+    settings = baseline_settings("demo", "cae", SMALL)
+    (tmp_path / "config.toml").write_text(settings.to_toml())
+    assert load_settings(tmp_path / "config.toml", (), BaselineSettings) == settings
+    with pytest.raises(SettingsError, match=r"settings of a baseline.* transop baseline"):
+        load_settings(tmp_path / "config.toml")
+
+
+def test_the_beta_vae_has_the_papers_weight_on_every_data_set():
+    recipes = ("mnist", "fashion-mnist", "celeba")
+    betas = {name: baseline_settings(name, "beta-vae").beta_vae.beta for name in recipes}
+    assert betas == {"mnist": 5, "fashion-mnist": 5, "celeba": 10}
+
+
+def test_a_run_of_version_0_1_opens_without_the_baselines_settings(tmp_path):
+    old = load_settings("demo").to_toml()
+    old = 'method = "mae"\n' + old + "[contractive]\npenalty_weight = 1.0\n[beta_vae]\nbeta = 5.0\n"
+    (tmp_path / "config.toml").write_text(old + "[dense]\nhidden = 256\n")
+    assert load_settings(tmp_path / "config.toml") == load_settings("demo")

@@ -8,7 +8,8 @@ from transop.data import SIXTEEN_ATTRIBUTES, load_dataset
 from transop.data.celeba_layout import CELEBA_ATTRIBUTES
 from transop.errors import DataError
 from transop_paper.faces import dataset as faces_module
-from transop_paper.faces.dataset import face_attributes, generate_faces, write_faces
+from transop_paper.faces import generate_faces, write_faces
+from transop_paper.faces.dataset import face_attributes
 from transop_paper.faces.drawing import (
     FACTOR_NAMES,
     FACTORS,

@@ -20,7 +20,7 @@ from transop_paper.baselines import (
     DenseAutoencoder,
     LinearAutoencoder,
 )
-from transop_paper.figures import Material
+from transop_paper.figures import PaperRun
 
 SIZE, DIMENSION = 16, 4
 SHAPE = AutoencoderShape("mnist", SIZE, 1, DIMENSION, 4)
@@ -131,6 +131,13 @@ class ToyAttributes(nn.Module):
         return torch.stack([-logit, logit], dim=2)
 
 
+def toy_run(folder, **parts):
+    """A run whose parts are given instead of read from the folder."""
+    run = PaperRun(folder)
+    vars(run).update(parts)
+    return run
+
+
 def with_attributes(material):
     """The toy world with attributes and factors in place of its classes."""
     images, model = material.dataset, manifold_autoencoder()
@@ -145,12 +152,19 @@ def with_attributes(material):
             "bars", "drawn", attribute_names=("First", "Second"), factor_names=("light", "angle")
         ),
     )
-    return replace(material, dataset=dataset, model=model)
+    return toy_run(
+        material.folder,
+        settings=material.settings,
+        model=model,
+        dataset=dataset,
+        data=None,
+        _companions=material._companions,
+    )
 
 
 @pytest.fixture(scope="session")
 def material(toy_images, tmp_path_factory):
-    run = RunFolder(tmp_path_factory.mktemp("toy"))
+    folder = RunFolder(tmp_path_factory.mktemp("toy"))
     lines = []
     for phase, key in {"autoencoder": "loss", "operators": "objective"}.items():
         lines += [
@@ -158,10 +172,10 @@ def material(toy_images, tmp_path_factory):
             for s in range(1, 6)
         ]
     lines.append({"phase": "operators", "step": 5, "negative_differences": 0.2})
-    run.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    folder.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     model, others = manifold_autoencoder(), companions()
-    settings = load_settings("demo")
-    return Material(run, settings, model, toy_images, others.__getitem__, lambda: model.classify)
+    also = {"data": None, "image_classifier": model.classify, "_companions": others}
+    return toy_run(folder, settings=load_settings("demo"), model=model, dataset=toy_images, **also)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ def test_a_move_is_what_its_coefficients_say(model, images, seeded):
     augment = TransportAugment(model, generator=seeded())
     moved = augment(images)
     coefficients = augment.params["coefficients"][:, 0]
-    expected = model.decode(model.transport(model.encode(images), coefficients))
+    expected = model.decode(model.transport(coefficients, model.encode(images)))
     torch.testing.assert_close(moved, expected)
     assert (moved - model.reconstruct(images)).abs().max() > 1e-3
 
@@ -110,7 +110,7 @@ def test_a_walk_reads_the_scale_again_at_every_step(model, images, seeded):
     unit = -(uniform[1] - 0.5).sign() * (1 - 2 * (uniform[1] - 0.5).abs()).log()
     latents = model.encode(images)
     torch.testing.assert_close(coefficients[:, 0], model.scales_at(latents) * unit[:, 0])
-    latents = model.transport(latents, coefficients[:, 0])
+    latents = model.transport(coefficients[:, 0], latents)
     torch.testing.assert_close(coefficients[:, 1], model.scales_at(latents) * unit[:, 1])
 
 

@@ -12,7 +12,7 @@ from scipy.io import savemat
 
 from transop.cli import run
 from transop.data import ImageDataset, cifar10, known_datasets, load_dataset, svhn
-from transop.data.files import PublishedFile
+from transop.data.sources import PublishedFile
 from transop.errors import DataError
 
 CLASSES = {

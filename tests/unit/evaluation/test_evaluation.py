@@ -51,12 +51,12 @@ def test_residual_is_what_the_path_leaves_out():
     torch.testing.assert_close(result.residual, torch.tensor([0.1]))
 
 
-def test_the_way_covered_does_not_depend_on_where_the_origin_is():
+def test_the_share_covered_does_not_depend_on_where_the_origin_is():
     far = torch.full((1, 1, 1, 2), 100.0)
     result = measure_extrapolation(
         Line(0.9), right_of_three, far, far + 1, torch.zeros(1, dtype=torch.long), times=[1]
     )
-    torch.testing.assert_close(result.way, torch.tensor([0.9]), atol=1e-4, rtol=0)
+    torch.testing.assert_close(result.share_covered, torch.tensor([0.9]), atol=1e-4, rtol=0)
     assert result.residual[0] < 0.01
 
 
@@ -75,7 +75,7 @@ def test_paths_asked_for_a_residual_stop_on_their_way_and_count_from_there():
         Straight(1.0), right_of_three, first, second, labels, times=[1, 1.9, 2], residual=0.2
     )
     torch.testing.assert_close(result.residual, torch.full((4,), 0.2), atol=1e-6, rtol=0)
-    torch.testing.assert_close(result.way, torch.full((4,), 0.8), atol=1e-6, rtol=0)
+    torch.testing.assert_close(result.share_covered, torch.full((4,), 0.8), atol=1e-6, rtol=0)
     # 1.6 t: the class ends at 3, that is at t = 1.875 and not at 1.5
     assert result.accuracy() == result.control_accuracy() == [1.0, 0.0, 0.0]
     bent = measure_extrapolation(

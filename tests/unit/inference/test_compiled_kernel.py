@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm, expm_frechet
 
-from transop.inference import _machine_code, gauss_newton_numba
-from transop.inference.gauss_newton_numba import solve
+from transop.inference import gauss_newton_compiled
+from transop.inference._workspace import Progress, Workspace, count_rows, quadrature_for
+from transop.inference.gauss_newton_compiled import solve
 from transop.inference.gauss_newton_torch import solve_batched
 from transop.inference.problem import Problem
 
@@ -204,6 +205,47 @@ def test_pairs_that_run_out_of_iterations_say_so():
     assert iterations.max() == 2
 
 
+def test_a_restart_from_zero_does_not_extend_the_limit():
+    operators, z0, z1, weights, _ = planted()
+    initial = np.full_like(weights, 3.0)
+    for limit in (1, 2, 3, 7, 20):
+        _, value, _, converged, iterations = run(
+            operators, z0, z1, weights, initial=initial, max_iterations=limit
+        )
+        assert iterations.max() <= limit
+        assert (value <= 0.5 * np.sum((z1 - z0) ** 2, axis=1) * (1 + 1e-6)).all()
+        assert converged[iterations < limit].all()
+
+
+def violation(operators, c, z0, z1, weight):
+    """Measure how far a pair is from optimal, in units of the weight and of |residual| |column|."""
+    generator = np.tensordot(c, operators, 1)
+    residual = z1 - expm(generator) @ z0
+    columns = [expm_frechet(generator, p, compute_expm=False) @ z0 for p in operators]
+    slopes = np.array([-residual @ column for column in columns])
+    off = np.where(c != 0, slopes + weight * np.sign(c), np.maximum(np.abs(slopes) - weight, 0))
+    units = weight + np.linalg.norm(residual) * np.linalg.norm(columns, axis=1)
+    return np.max(np.abs(off) / units)
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(np.float32, 2e-2), (np.float64, 1e-2)])
+def test_converged_means_stationary_on_long_and_curved_paths(dtype, limit):
+    n_converged = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        d, m = int(rng.integers(2, 10)), int(rng.integers(1, 8))
+        operators = rng.standard_normal((m, d, d))
+        operators *= 8 / np.linalg.norm(operators, axis=(1, 2), keepdims=True)
+        z0, z1 = rng.standard_normal((2, 4, d))
+        weight = 10 ** rng.uniform(-2, 0)
+        arrays = [x.astype(dtype) for x in (operators, z0, z1, np.full((4, m), weight))]
+        c, _, _, converged, _ = run(*arrays)
+        n_converged += converged.sum()
+        for i in np.flatnonzero(converged):
+            assert violation(operators, c[i].astype(float), z0[i], z1[i], weight) < limit
+    assert n_converged > 0.9 * 240
+
+
 def test_the_answer_does_not_depend_on_the_number_of_threads():
     operators, z0, z1, weights, _ = planted(n_pairs=300, dtype=np.float32)
     one = run(operators, z0, z1, weights, n_threads=1)
@@ -212,13 +254,26 @@ def test_the_answer_does_not_depend_on_the_number_of_threads():
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_batch_gives_what_its_pairs_give_one_by_one():
-    operators, z0, z1, weights, _ = planted(n_pairs=12)
-    together = run(operators, z0, z1, weights, tolerance=1e-12)
+@pytest.mark.parametrize(
+    ("dtype", "tolerance", "rtol"), [(np.float32, 1e-6, 1e-4), (np.float64, 1e-12, 1e-8)]
+)
+def test_a_batch_gives_what_its_pairs_give_one_by_one(dtype, tolerance, rtol):
+    operators, z0, z1, weights, _ = planted(n_pairs=12, dtype=dtype)
+    z1[3] *= 4  # far away: the group of eight takes the substeps and terms that this pair needs
+    together = run(operators, z0, z1, weights, tolerance=tolerance)
     for i in range(12):
         rows = slice(i, i + 1)
-        alone = run(operators, z0[rows], z1[rows], weights[rows], tolerance=1e-12)
-        np.testing.assert_allclose(alone[1][0], together[1][i], rtol=1e-8)
+        alone = run(operators, z0[rows], z1[rows], weights[rows], tolerance=tolerance)
+        np.testing.assert_allclose(alone[1][0], together[1][i], rtol=rtol)
+        np.testing.assert_allclose(alone[0][0], together[0][i], atol=np.sqrt(rtol))
+
+
+def test_the_sizes_of_the_workspace_are_listed_in_its_own_order():
+    counts = count_rows(7, 5, quadrature_for(np.float32).many)
+    sizes = ("n_lanes", "n_operators", "dimension", "wide")
+    assert (*sizes, *counts) == Workspace._fields
+    assert all(rows > 0 for rows in counts.values())
+    assert len(set(Progress._fields)) == len(Progress._fields)
 
 
 @pytest.mark.parametrize("n_operators", [1, 2, 3, 4, 5, 9])
@@ -226,7 +281,7 @@ def test_a_batch_gives_what_its_pairs_give_one_by_one():
 def test_answers_do_not_depend_on_what_was_left_in_memory(dimension, n_operators):
     problem = planted(n_pairs=9, dimension=dimension, n_operators=n_operators)[:4]
     expected = run(*problem)
-    for memory in gauss_newton_numba._kept.__dict__.values():
+    for memory in gauss_newton_compiled._kept.__dict__.values():
         memory[:] = np.nan
     for a, b in zip(run(*problem), expected, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -261,26 +316,6 @@ def test_pairs_at_the_floor_of_single_precision_count_as_converged(weight):
     operators, z0, z1 = _hard("rotations", 1, 3, np.float32, n_pairs=256)
     _, _, _, converged, _ = run(operators, z0, z1, np.full((256, 1), weight, np.float32))
     assert converged.mean() > 0.98
-
-
-def test_a_damaged_file_in_the_cache_is_compiled_again_not_run(tmp_path, monkeypatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    answer = "define i32 @answer(ptr %0) {{ ret i32 {} }}"
-    calls = []
-
-    def load(value):
-        def compile_it():
-            calls.append(value)
-            return answer.format(value), "answer"
-
-        return _machine_code.load_function(compile_it, 1, name="answer", sources=())
-
-    assert load(42)(0) == 42
-    assert load(7)(0) == 42  # from the disk
-    (kept,) = tmp_path.glob("answer-*.o")
-    kept.write_bytes(kept.read_bytes()[:-1] + b"?")
-    assert load(7)(0) == 7
-    assert calls == [42, 7]
 
 
 def test_no_pairs_give_empty_results():
@@ -318,8 +353,7 @@ def test_a_forked_child_can_solve_after_its_parent_used_threads():
 
 
 _FIRST_SOLVE = """
-import logging, time
-logging.basicConfig(level=logging.INFO)
+import time
 import torch
 begin = time.process_time()
 from transop.inference import infer_coefficients
@@ -330,10 +364,10 @@ print(time.process_time() - begin)
 
 
 @pytest.mark.slow
-def test_the_first_process_says_it_compiles_and_the_second_starts_within_a_second(tmp_path):
+def test_the_second_process_does_not_compile(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
 
-    def start():
+    def seconds():
         done = subprocess.run(
             [sys.executable, "-c", _FIRST_SOLVE],
             env=environment,
@@ -341,13 +375,11 @@ def test_the_first_process_says_it_compiles_and_the_second_starts_within_a_secon
             text=True,
             check=True,
         )
-        return done.stderr, float(done.stdout)
+        return float(done.stdout)
 
-    first, _ = start()
-    assert "compiling the inference-float32 kernel" in first
-    second, seconds = start()
-    assert "compiling" not in second
-    assert seconds < 0.8  # 0.25 on a quiet machine
+    first, second = seconds(), seconds()
+    assert second < 3
+    assert second < first / 3
 
 
 @pytest.mark.slow

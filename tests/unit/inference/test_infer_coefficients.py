@@ -1,13 +1,20 @@
-"""The door to all solvers: arguments, guarantees, restarts, seeds."""
+"""What every solver goes through: arguments, guarantees, restarts, seeds."""
 
 import warnings
 
+import numpy as np
 import pytest
 import torch
 
 from transop.errors import UserError
-from transop.inference import SOLVERS, ConvergenceWarning, infer_coefficients, objective
+from transop.inference import (
+    ConvergenceWarning,
+    InferenceResult,
+    infer_coefficients,
+    objective,
+)
 from transop.operators import transport
+from transop_paper.contenders import ALL_SOLVERS, CONTENDERS
 
 
 def make_pairs(n_pairs=12, *, dimension=4, n_operators=3, dtype=torch.float64, seed=0):
@@ -20,7 +27,7 @@ def make_pairs(n_pairs=12, *, dimension=4, n_operators=3, dtype=torch.float64, s
     return operators, z0, transport(operators, coefficients, z0) + 0.05 * noise
 
 
-every_solver = pytest.mark.parametrize("solver", sorted(SOLVERS))
+every_solver = pytest.mark.parametrize("solver", ALL_SOLVERS.values(), ids=list(ALL_SOLVERS))
 
 
 @every_solver
@@ -66,7 +73,7 @@ def test_batches_of_none_and_one_keep_their_shape(solver, n_pairs):
 
 @every_solver
 @pytest.mark.filterwarnings("ignore::transop.inference.ConvergenceWarning")
-def test_one_pair_alone_gives_what_it_gives_in_company(solver):
+def test_one_pair_alone_gives_what_it_gives_in_a_batch(solver):
     operators, z0, z1 = make_pairs(6)
     start = torch.zeros(6, 3, dtype=z0.dtype)
     options = {"sparsity_weight": 0.05, "solver": solver, "max_iterations": 6}
@@ -211,8 +218,8 @@ def test_a_large_batch_is_solved_in_chunks_with_the_same_answer(monkeypatch):
     whole = infer_coefficients(operators, z0, z1, sparsity_weight=0.02, backend="torch")
     original = module.solve_in_chunks
 
-    def in_small_chunks(solve, problem, initial, *, entries_per_pair, entries=0):
-        return original(solve, problem, initial, entries_per_pair=1, entries=7)
+    def in_small_chunks(solve, problem, *per_pair, entries_per_pair, entries=0):
+        return original(solve, problem, *per_pair, entries_per_pair=1, entries=7)
 
     monkeypatch.setattr("transop.inference.gauss_newton_torch.solve_in_chunks", in_small_chunks)
     pieces = infer_coefficients(operators, z0, z1, sparsity_weight=0.02, backend="torch")
@@ -226,7 +233,32 @@ def test_a_large_batch_is_solved_in_chunks_with_the_same_answer(monkeypatch):
     [
         ({"solver": "newton"}, "solver='newton' is unknown; choose from"),
         ({"restarts": 0}, "restarts=0 must be at least 1"),
-        ({"max_iterations": -1}, "max_iterations=-1 must be positive"),
+        ({"solver": 3}, "solver=3 is unknown"),
+        ({"restarts": "2"}, "restarts='2' is of type str; pass a whole number"),
+        ({"restarts": 2.0}, r"restarts=2\.0 is of type float"),
+        ({"restarts": True}, "restarts=True is of type bool"),
+        ({"max_iterations": -1}, "max_iterations=-1 must be at least 1"),
+        ({"max_iterations": 100.0}, r"max_iterations=100\.0 is of type float; pass a whole number"),
+        ({"max_iterations": 2.5}, r"max_iterations=2\.5 is of type float"),
+        ({"max_iterations": np.float64(9)}, "max_iterations=.* is of type float64"),
+        ({"max_iterations": float("inf")}, "max_iterations=inf is of type float"),
+        ({"max_iterations": 2**63}, "max_iterations=9223372036854775808 is too large"),
+        ({"max_iterations": 10**20}, "max_iterations=100000000000000000000 is too large"),
+        ({"tolerance": "1e-3"}, "tolerance='1e-3' is of type str; pass a number"),
+        ({"tolerance": float("nan")}, "tolerance=nan must be finite"),
+        ({"tolerance": float("inf")}, "tolerance=inf must be finite"),
+        ({"tolerance": 10**400}, "must be finite"),
+        ({"tolerance": 1j}, "tolerance=1j is of type complex"),
+        ({"backend": 3}, "backend=3 is unknown"),
+        ({"generator": 3}, "generator is of type int; pass a torch.Generator"),
+        ({"sparsity_weight": "0.1"}, "sparsity_weight='0.1' is of type str"),
+        ({"sparsity_weight": None}, "sparsity_weight=None is of type NoneType"),
+        ({"sparsity_weight": float("nan")}, "sparsity_weight=nan must be finite"),
+        ({"initial": np.zeros((12, 3))}, "initial is of type ndarray; pass a torch.Tensor"),
+        ({"z0": [[0.0]]}, "z0 is of type list; pass a torch.Tensor"),
+        ({"z0": torch.zeros(12, 4, device="meta").double()}, "z0 is a .* tensor on meta"),
+        ({"z1": torch.zeros(12, 4).double().to_sparse()}, "z1 is a torch.sparse_coo tensor"),
+        ({"operators": torch.tensor(1.0).double()}, "operators has shape"),
         ({"tolerance": 0.0}, "tolerance=0.0 must be positive"),
         ({"step_size": 0.1}, "has no option 'step_size'"),
         ({"backend": "cuda"}, "backend='cuda' is unknown"),
@@ -251,7 +283,60 @@ def test_mistakes_are_answered_with_the_argument_and_the_remedy(change, message)
 def test_the_step_sizes_of_first_order_solvers_are_checked():
     operators, z0, z1 = make_pairs()
     with pytest.raises(UserError, match=r"decay=1\.5 within"):
-        infer_coefficients(operators, z0, z1, sparsity_weight=0.1, solver="proximal", decay=1.5)
+        infer_coefficients(
+            operators, z0, z1, sparsity_weight=0.1, solver=CONTENDERS["proximal"], decay=1.5
+        )
+    with pytest.raises(UserError, match="step_size='1' is of type str"):
+        infer_coefficients(
+            operators, z0, z1, sparsity_weight=0.1, solver=CONTENDERS["proximal"], step_size="1"
+        )
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_whole_numbers_and_reals_of_numpy_are_numbers_too():
+    operators, z0, z1 = make_pairs(3)
+    plain = infer_coefficients(
+        operators, z0, z1, sparsity_weight=0.02, max_iterations=60, tolerance=1e-6, restarts=2
+    )
+    numpys = infer_coefficients(
+        operators,
+        z0,
+        z1,
+        sparsity_weight=np.float64(0.02),
+        max_iterations=np.int64(60),
+        tolerance=np.float64(1e-6),
+        restarts=np.int32(2),
+    )
+    assert torch.equal(plain.coefficients, numpys.coefficients)
+
+
+def test_a_solver_of_ones_own_is_checked_and_guarded_like_the_default():
+    operators, z0, z1 = make_pairs(3)
+
+    def guess(problem, initial, *, size=1.0):
+        zeros = torch.zeros_like(problem.z0[:, 0])
+        return InferenceResult(
+            initial + size, zeros + 1e9, zeros, zeros.bool(), torch.zeros(3, dtype=torch.int64)
+        )
+
+    with pytest.warns(ConvergenceWarning, match="solver 'guess'"):
+        found = infer_coefficients(operators, z0, z1, sparsity_weight=0.1, solver=guess, size=3.0)
+    assert not found.coefficients.any()
+    with pytest.raises(UserError, match="has no option 'depth'"):
+        infer_coefficients(operators, z0, z1, sparsity_weight=0.1, solver=guess, depth=3)
+
+
+def test_the_limit_holds_for_both_back_ends_together():
+    generator = torch.Generator().manual_seed(0)
+    operators = 4 * torch.randn(4, 6, 6, generator=generator)
+    z0, z1 = torch.randn(2, 32, 6, generator=generator)
+    for limit in (50, 60, 100):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = infer_coefficients(
+                operators, z0, z1, sparsity_weight=1e-4, tolerance=1e-12, max_iterations=limit
+            )
+        assert int(found.iterations.max()) <= limit
 
 
 def test_converged_results_raise_no_warning():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from transop.errors import UserError
-from transop.operators import laplace_kl, sample_laplace
+from transop.operators import laplace_kl, sample_laplace, sample_moves, transport
 
 
 def test_the_mean_absolute_coefficient_is_its_scale():
@@ -49,3 +49,21 @@ def test_mistaken_priors_and_directions_are_refused():
         laplace_kl(torch.ones(2), 0.0)
     with pytest.raises(UserError, match="direction='both' is unknown"):
         laplace_kl(torch.ones(2), 1.0, direction="both")
+
+
+def test_random_moves_are_the_transport_of_drawn_coefficients():
+    generator = torch.Generator().manual_seed(1)
+    operators = torch.randn(2, 3, 3, generator=generator)
+    points = torch.randn(4, 5, 3, generator=generator)
+    scales = torch.rand(4, 5, 2, generator=generator)
+    moved, drawn = sample_moves(
+        operators, points, scales, generator=torch.Generator().manual_seed(4)
+    )
+    torch.testing.assert_close(
+        drawn, sample_laplace(scales, generator=torch.Generator().manual_seed(4))
+    )
+    torch.testing.assert_close(moved, transport(operators, drawn, points))
+    uniform = torch.rand(scales.shape, generator=torch.Generator().manual_seed(4))
+    torch.testing.assert_close(sample_moves(operators, points, scales, uniform=uniform)[0], moved)
+    still, _ = sample_moves(operators, points, torch.zeros(4, 5, 2))
+    torch.testing.assert_close(still, points)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from transop.errors import UserError
-from transop.pairs import build_pairs, strategies
+from transop.pairs import approximate, build_pairs, strategies
 from transop.pairs.approximate import approximate_neighbours
 from transop.pairs.neighbours import nearest_neighbours
 
@@ -49,3 +49,18 @@ def test_without_faiss_the_error_says_how_to_get_it(make_dataset, tmp_path, monk
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(UserError, match=r"pip install 'transop\[faiss\]'"):
         build_pairs(make_dataset(), "pixel", search="faiss", cache_dir=tmp_path)
+
+
+def test_an_index_in_several_parts_finds_what_one_part_finds(tmp_path, monkeypatch):
+    features = clustered(400)
+    whole, _ = approximate_neighbours(features, 3, n_probes=4)
+    monkeypatch.setattr(approximate, "_BLOCK", 50)
+    monkeypatch.setattr(approximate, "_SHARD_BYTES", 1)
+    parts, _ = approximate_neighbours(features, 3, n_probes=4, scratch=tmp_path)
+    assert torch.equal(whole, parts)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_printed_while_searching(capfd):
+    approximate_neighbours(clustered(400), 3)
+    assert capfd.readouterr().out == ""

@@ -1,3 +1,5 @@
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -115,14 +117,13 @@ def test_other_weights_get_another_cache_key(tmp_path):
     assert len(keys) == 2
 
 
-def test_without_package_and_network_the_remedy_is_named(monkeypatch, tmp_path):
+def test_without_network_the_remedy_of_resnet_is_named(monkeypatch, tmp_path):
     def offline(*args, **options):
         raise OSError("no route to host")
 
-    monkeypatch.setattr("pooch.retrieve", offline)
-    monkeypatch.setattr(backbones.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(backbones, "fetch_once", offline)
     with pytest.raises(UserError, match=r"no route to host.*weights=.*transop\[perceptual\]"):
-        BACKBONES["auto"](28, None, tmp_path)
+        BACKBONES["resnet18"](28, None, tmp_path)
 
 
 def test_a_missing_weights_file_is_named(make_dataset, tmp_path):
@@ -146,3 +147,50 @@ def test_features_of_memory_mapped_images_equal_those_in_memory(make_dataset, tm
     assert torch.equal(
         extract_features(dataset, rows, extractor), extract_features(mapped, rows, extractor)
     )
+
+
+def extract_within_seconds(dataset, seconds=20):
+    """Extract features in a thread of its own; give the error, or fail if there is no end."""
+    caught = []
+
+    def work():
+        try:
+            extract_features(dataset, torch.arange(40), FeatureExtractor(describe, 7, key=None))
+        except Exception as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert not thread.is_alive(), "extraction hangs"
+    return caught[0]
+
+
+def test_a_thread_that_cannot_start_is_an_error_and_no_endless_wait(
+    make_dataset, two_threads, monkeypatch
+):
+    dataset, start, started = make_dataset(n=60), threading.Thread.start, []
+
+    def start_one_only(thread):
+        if thread.name.startswith("ThreadPoolExecutor"):
+            started.append(thread)
+            if len(started) > 1:
+                raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_one_only)
+    assert "OMP_NUM_THREADS=1" in str(extract_within_seconds(dataset))
+
+
+def test_a_worker_that_fails_at_its_start_is_an_error_and_no_endless_wait(
+    make_dataset, two_threads, monkeypatch
+):
+    dataset, set_threads = make_dataset(n=60), torch.set_num_threads
+
+    def fail_in_workers(number):
+        if threading.current_thread().name.startswith("ThreadPoolExecutor"):
+            raise OSError("no more")
+        set_threads(number)
+
+    monkeypatch.setattr(torch, "set_num_threads", fail_in_workers)
+    assert isinstance(extract_within_seconds(dataset), UserError)

@@ -1,3 +1,5 @@
+import zipfile
+
 import numpy as np
 import pytest
 import torch
@@ -138,3 +140,30 @@ def test_a_pickled_array_is_never_opened(make_dataset, tmp_path):
     np.save(tmp_path / "evil.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(DataError, match="cannot be read"):
         build_pairs(make_dataset(n=40), "given", given=tmp_path / "evil.npy")
+
+
+def test_a_repeated_column_of_a_csv_is_refused(make_dataset, tmp_path):
+    (tmp_path / "twice.csv").write_text("start,end,end\n0,1,2\n")
+    with pytest.raises(DataError, match="the column 'end' occurs twice"):
+        build_pairs(make_dataset(n=40), "given", given=tmp_path / "twice.csv")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(make_dataset, tmp_path):
+    (tmp_path / "excel.csv").write_bytes(b"\xef\xbb\xbfstart,end\r\n0,1\r\n1,2\r\n")
+    source = build_pairs(make_dataset(n=40), "given", given=tmp_path / "excel.csv")
+    assert len(source) == 2
+
+
+def test_a_repeated_array_of_given_pairs_is_refused(make_dataset, tmp_path):
+    path = tmp_path / "twice.npz"
+    np.savez(path, pairs=np.array([[0, 1]]))
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("pairs.npy", archive.read("pairs.npy"))
+    with pytest.raises(DataError, match="holds the array 'pairs' twice"):
+        build_pairs(make_dataset(n=40), "given", given=path)
+
+
+def test_an_empty_csv_is_named(make_dataset, tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(DataError, match="it must hold one of"):
+        build_pairs(make_dataset(n=40), "given", given=tmp_path / "empty.csv")

@@ -7,18 +7,21 @@ from transop.plotting import (
     Block,
     Line,
     Panel,
-    embedding,
     image_blocks,
     line_panels,
-    magnitude_bars,
     render_figure,
     scale_map,
+    spread_apart,
+)
+from transop_paper.plotting import (
+    curve_matrix,
+    eigenvalue_figure,
+    embedding,
+    magnitude_bars,
+    probability_strips,
     time_bars,
 )
-from transop.plotting.curves import spread_apart
-from transop.plotting.maps import spaced_out
-from transop.plotting.stability import curve_matrix, eigenvalue_figure
-from transop.plotting.strips import probability_strips
+from transop_paper.plotting.embedding import spaced_out
 
 
 def tiles(*shape, size=6):

@@ -9,10 +9,10 @@ import pytest
 
 from transop.artifacts import RunFolder, write_atomically, write_json
 from transop.config import load_settings
+from transop.describe import duration
 from transop.errors import ArtifactError
-from transop.plotting import image_grid, save_figure
+from transop.plotting import About, image_grid, save_figure
 from transop.report import render_report, write_report
-from transop.report.facts import duration
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 
@@ -35,7 +35,9 @@ def run(tmp_path):
     lines = [{"phase": "autoencoder", "step": s, "epoch": s, "loss": 1 / s} for s in range(1, 9)]
     lines.append({"phase": "operators", "step": 4, "finding": "steps <hurt>: lower the rate"})
     folder.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    save_figure(image_grid(np.zeros((1, 2, 1, 8, 8), np.float32)), folder.figures / "magnitudes")
+    picture = image_grid(np.zeros((1, 2, 1, 8, 8), np.float32))
+    about = About("Magnitudes", "How large each operator is.")
+    save_figure(picture, folder.figures / "magnitudes", about=about)
     return folder.path
 
 
@@ -116,12 +118,15 @@ def test_a_run_without_figures_or_metrics_still_gets_a_page(run):
     assert "Nothing suspicious was noticed" in page
 
 
-def test_a_baseline_is_introduced_by_its_own_name(run):
-    settings = load_settings("demo", ["method=cae"])
-    write_atomically(run / "config.toml", settings.to_toml().encode())
-    text = " ".join(parse(render_report(run)).text)
-    assert "Contractive autoencoder" in text
-    assert "load_companion" in text
+def test_pictures_show_the_words_beside_them_in_the_order_of_their_places(run):
+    picture = image_grid(np.zeros((1, 2, 1, 8, 8), np.float32))
+    for name, place in (("b", "Figure 10 of X"), ("c", "Figure 2 of X"), ("a", "")):
+        save_figure(picture, run / "figures" / name, about=About(f"<{name}>", "read me", place))
+    page = render_report(run)
+    places = [page.index(f'id="{name}"') for name in ("a", "magnitudes", "c", "b")]
+    assert places == sorted(places)
+    text = " ".join(parse(page).text)
+    assert all(part in text for part in ("<b>", "Figure 10 of X", "read me", "Magnitudes"))
 
 
 def test_the_report_is_written_where_asked(run, tmp_path):

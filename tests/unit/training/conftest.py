@@ -4,7 +4,7 @@ import pytest
 from transop.artifacts import RunFolder
 from transop.config import load_settings
 from transop.data import DatasetMeta, ImageDataset
-from transop.training.session import Session, make_fabric
+from transop.training import Session
 
 SMALL = [
     "autoencoder.width=4",
@@ -40,6 +40,6 @@ def make_session(tmp_path):
         settings = load_settings("demo", [*SMALL, *overrides])
         folder = RunFolder(tmp_path / name)
         folder.path.mkdir(exist_ok=True)
-        return Session(settings, folder, make_fabric(settings.runtime))
+        return Session.open(settings, folder)
 
     return make

@@ -13,8 +13,8 @@ from transop.artifacts import RunFolder
 from transop.config import load_settings
 from transop.data import load_dataset
 from transop.networks import build_autoencoder
+from transop.training import Session
 from transop.training.autoencoder import reconstruction_loss, train_autoencoder
-from transop.training.session import Session, make_fabric
 
 SOURCE = Path(__file__).parents[3] / "src"
 
@@ -41,7 +41,7 @@ def train_in(folder, images):
     )
     folder = RunFolder(Path(folder))
     folder.path.mkdir(exist_ok=True)
-    session = Session(settings, folder, make_fabric(settings.runtime))
+    session = Session.open(settings, folder)
     trained = network()
     train_autoencoder(session, trained, load_dataset(images))
     return trained.state_dict()

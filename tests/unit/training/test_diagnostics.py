@@ -16,7 +16,7 @@ def dictionary(scale=1.0, growth=0.0):
 
 
 def watch(coefficients, *, before=1.0, after=0.5, n_steps=20):
-    monitor = OperatorMonitor("operators")
+    monitor = OperatorMonitor("objective")
     losses = torch.full((len(coefficients),), before), torch.full((len(coefficients),), after)
     for _ in range(n_steps):
         monitor.observe(coefficients, *losses)
@@ -50,20 +50,20 @@ def test_numbers_describe_use_size_and_difference():
 @pytest.mark.parametrize(
     ("monitor", "operators", "sign", "advice"),
     [
-        (watch(SPARSE), dictionary(0.01), "operators-vanished", "lower operators.operator_decay"),
-        (watch(SPARSE), dictionary(50.0), "operators-huge", "raise operators.operator_decay"),
+        (watch(SPARSE), dictionary(0.01), "operators-vanished", "lower objective.operator_decay"),
+        (watch(SPARSE), dictionary(50.0), "operators-huge", "raise objective.operator_decay"),
         (
             watch(torch.zeros(8, 3)),
             None,
             "coefficients-vanished",
-            "lower operators.sparsity_weight",
+            "lower objective.sparsity_weight",
         ),
-        (watch(torch.ones(8, 3)), None, "everything-used", "raise operators.sparsity_weight"),
+        (watch(torch.ones(8, 3)), None, "everything-used", "raise objective.sparsity_weight"),
         (
             watch(5 * SPARSE),
             dictionary(3.0, growth=4.0),
             "paths-run-away",
-            "raise operators.operator_decay",
+            "raise objective.operator_decay",
         ),
         (watch(SPARSE, after=2.0), None, "steps-do-harm", "lower the operators' learning rate"),
     ],

@@ -101,7 +101,7 @@ def test_a_run_folder_holds_everything_needed_to_repeat_and_load_it(finished):
     assert facts["operators"]["latent_scale"] == model.latent_scale
     assert 0 <= facts["operators"]["label_agreement"] <= 1
     assert facts["classifier"]["test_accuracy"] > 0
-    assert {"kept_label_encoded", "kept_label_prior"} <= facts["coefficient_encoder"].keys()
+    assert {"identity", "kept_encoded", "kept_fixed"} <= facts["coefficient_encoder"].keys()
     assert not list(folder.checkpoints.glob("*"))
     assert same_bits(model, ManifoldAutoencoder.from_pretrained(folder.path))
     assert {r["phase"] for r in folder.read_metrics()} >= set(PHASES)
@@ -118,7 +118,8 @@ def test_a_finished_run_is_not_trained_again(bars, finished):
 def test_an_array_is_enough_and_nothing_need_be_kept(bars):
     settings = [*TINY, "operators.epochs=0.5", "fine_tuning.epochs=0"]
     model = transop.fit(bars.images, overrides=settings)
-    assert model.phases == ("autoencoder", "operators")  # no labels: no classifier
+    assert model.phases == ("autoencoder", "operators", "classifier", "coefficient_encoder")
+    assert model.config()["identity"]["source"] == "graph"  # no labels
     assert model.encode(bars.batch([0])).shape == (1, 4)
 
 
@@ -154,11 +155,11 @@ def images_used(tmp_path, monkeypatch):
     class ReadyError(Exception):
         pass
 
-    def stop(session, dataset):
+    def stop(session, plan, dataset):
         raise ReadyError(dataset)
 
     # By its path the module cannot be had: the function `fit` has the same name.
-    monkeypatch.setattr(sys.modules["transop.training.fit"], "_run_phases", stop)
+    monkeypatch.setattr(sys.modules["transop.training.phases"], "_run_phases", stop)
 
     def start(settings, dataset):
         with pytest.raises(ReadyError) as caught:

@@ -147,3 +147,21 @@ def test_epochs_leave_out_a_last_partial_batch():
     assert steps_in(0.5, 100, 10) == (10, 5)
     assert steps_in(1.0, 3, 10) == (1, 1)
     assert steps_in(0.0, 100, 10) == (10, 0)
+
+
+def test_half_precision_computes_in_bfloat16_and_gives_single_precision(make_session):
+    seen = []
+
+    class Watched(torch.nn.Linear):
+        def forward(self, rows):
+            found = super().forward(rows)
+            seen.append(found.dtype)
+            return found, None
+
+    module = Watched(3, 2)
+    forward = make_session("runtime.precision=bf16-mixed").set_up(module)
+    found, nothing = forward(torch.ones(4, 3))
+    assert (seen, found.dtype, nothing) == ([torch.bfloat16], torch.float32, None)
+    found.sum().backward()
+    assert module.weight.grad.dtype == torch.float32
+    assert make_session(name="single").set_up(module) is module

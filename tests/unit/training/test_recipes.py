@@ -34,14 +34,7 @@ def test_every_shipped_recipe_names_itself_a_data_set_and_a_network_that_fits(na
 def test_the_papers_weights_are_translated_to_the_units_of_the_objective(name, weights, decays):
     settings = load_settings(name)
     half = settings.autoencoder.latent_dimension / 2
-    ours = settings.operators, settings.fine_tuning
+    ours = settings.objective, settings.fine_tuning_objective
     for section, weight, decay in zip(ours, weights, decays, strict=True):
         assert section.sparsity_weight == pytest.approx(weight / 20)
         assert section.operator_decay == pytest.approx(decay * half)
-
-
-def test_the_beta_vae_has_the_papers_weight_on_every_data_set():
-    betas = {
-        name: load_settings(name).beta_vae.beta for name in ("mnist", "fashion-mnist", "celeba")
-    }
-    assert betas == {"mnist": 5, "fashion-mnist": 5, "celeba": 10}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import gradio as gr
 
 from transop.errors import UserError
+from transop.explorer.html import without_folders
+
+logger = logging.getLogger(__name__)
 
 # Small answers skip the queue; while one is computed only the newest position is kept.
 QUICK: dict[str, Any] = {
@@ -30,8 +34,20 @@ PATIENT: dict[str, Any] = {"concurrency_limit": 2, "api_visibility": "private"}
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """Show a user's mistake as its sentence."""
+    """Show a user's mistake as its sentence; a bug costs one line in the log, not a traceback."""
     try:
         yield
     except UserError as error:
-        raise gr.Error(str(error), title="Not possible", print_exception=False) from None
+        raise _shown(str(error)) from None
+    except Exception as error:
+        logger.warning("a handler failed (%s: %s)", type(error).__name__, str(error)[:200])
+        raise _shown("This did not work; the server's log says why.") from None
+
+
+def sent(event: gr.EventData, name: str) -> Any:
+    """Give what the page has sent along with an event, or None."""
+    return getattr(event, name, None)
+
+
+def _shown(words: str) -> gr.Error:
+    return gr.Error(without_folders(words), title="Not possible", print_exception=False)

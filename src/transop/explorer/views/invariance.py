@@ -8,9 +8,10 @@ import gradio as gr
 import numpy as np
 
 from transop.evaluation import Invariance, draw_strip, measure_invariance
-from transop.explorer.fragments import colour_bar, notice, ramp, strip
-from transop.explorer.opened import OpenRun
-from transop.explorer.views.events import CHOOSING, QUICK, sentences
+from transop.explorer.html import colour_bar, notice, ramp, strip
+from transop.explorer.opened import ExploredRun
+from transop.explorer.uploads import Uploads
+from transop.explorer.views.events import CHOOSING, QUICK, sent, sentences
 
 _LOOKED_AT = 600
 _BY_MOVE, _BY_SCALE = "move", "scale"
@@ -38,42 +39,42 @@ element.addEventListener('keydown', event => {
 """
 
 
-def lay_out(run: OpenRun) -> None:
+def lay_out(run: ExploredRun, _: Uploads) -> None:
     """Lay the view out inside the current tab."""
     reason = why_not(run)
-    if reason or run.dataset is None:
+    if reason or run.images is None:
         gr.HTML(notice(reason, tone="missing"))
         return
-    found = measure_invariance(run.model, run.dataset, n_images=_LOOKED_AT)
+    found = measure_invariance(run.model, run.images, n_images=_LOOKED_AT)
     words = (
-        "How far each operator may carry images of a class before the classifier changes its "
-        "mind: light goes far (the class ignores the operator), dark does not. Choose a cell."
+        "How far each operator can move images of a class before the classifier names another "
+        "class. Light: far, the class is invariant. Dark: not far. Choose a cell to see images."
     )
     gr.HTML(notice(words))
     kinds = [
-        ("by the way gone, in % of the latent length", _BY_MOVE),
-        ("by scale of the coefficient, as in the paper", _BY_SCALE),
+        ("distance moved, in % of the latent length", _BY_MOVE),
+        ("scale of the coefficient, as in the paper", _BY_SCALE),
     ]
-    kind = gr.Radio(kinds, value=_BY_MOVE, label="Measured", elem_id="heat-kind")
+    kind = gr.Radio(kinds, value=_BY_MOVE, label="Show", elem_id="heat-kind")
     heat = gr.HTML(heat_map(found), js_on_load=_CHOOSE, elem_id="heat")
     shown = gr.HTML(elem_id="tolerance")
 
     def clicked(event: gr.EventData) -> str:
         with sentences():
-            return cell_strip(run, found, str(event._data.get("cell", "")))
+            return cell_strip(run, found, str(sent(event, "cell")))
 
     heat.click(clicked, None, shown, **CHOOSING)
     kind.input(lambda by: heat_map(found, by_scale=by == _BY_SCALE), kind, heat, **QUICK)
 
 
-def why_not(run: OpenRun) -> str:
+def why_not(run: ExploredRun) -> str:
     """Say what the view lacks; empty if it lacks nothing."""
     if run.model.coefficient_encoder is None:
         return (
             "No map of invariances: this run has no coefficient encoder "
             "(train its phase 'coefficient_encoder')."
         )
-    if run.dataset is None:
+    if run.images is None:
         return run.missing + " The map of invariances needs them."
     if not run.has_labels and not run.model.names_classes:
         return "No map of invariances: neither labels nor a classifier give the images a class."
@@ -119,7 +120,7 @@ def _cell(place: str, words: str, text: str, share: float) -> str:
     )
 
 
-def cell_strip(run: OpenRun, found: Invariance, cell: str) -> str:
+def cell_strip(run: ExploredRun, found: Invariance, cell: str) -> str:
     """Show a typical image of a cell's class moved by its operator, to either side.
 
     Args:
@@ -130,14 +131,14 @@ def cell_strip(run: OpenRun, found: Invariance, cell: str) -> str:
     label, _, column = cell.partition(",")
     rows, columns = found.scales.shape
     is_cell = label.isdecimal() and column.isdecimal()
-    if run.dataset is None or not is_cell or int(label) >= rows or int(column) >= columns:
+    if run.images is None or not is_cell or int(label) >= rows or int(column) >= columns:
         return notice("Choose a cell of the map.")
     row, place = int(label), int(column)
     scale = float(found.scales[row, place])
     if not np.isfinite(scale):
         return notice("This class has no held-out image; choose another row.")
     chosen = next(t for t in found.ranking(row) if t.operator == found.operators[place])
-    drawn = draw_strip(run.model, run.dataset, found, chosen)
+    drawn = draw_strip(run.model, run.images, found, chosen)
     captions = [f"{c:+.2g}" for c in drawn.coefficients]
     below = "coefficient"
     if drawn.opinions is not None:

@@ -8,10 +8,11 @@ import gradio as gr
 import numpy as np
 
 from transop.colours import COLOURS
-from transop.explorer.fragments import bars, captioned, colour_bar, notice, ramp
+from transop.explorer.html import bars, captioned, colour_bar, notice, ramp
 from transop.explorer.latent_map import LatentMap, draw_map, ranges_at
-from transop.explorer.opened import OpenRun
-from transop.explorer.views.events import QUICK
+from transop.explorer.opened import ExploredRun
+from transop.explorer.uploads import Uploads
+from transop.explorer.views.events import QUICK, sent, sentences
 
 _SIDE, _MARGIN = 600, 14
 _MORE = ("#8c564b", "#7f7f7f", "#bcbd22", "#17becf")  # for data with more than six classes
@@ -24,15 +25,15 @@ element.addEventListener('click', event => {
 """
 
 
-def lay_out(run: OpenRun) -> None:
+def lay_out(run: ExploredRun, _: Uploads) -> None:
     """Lay the view out inside the current tab."""
-    if run.dataset is None:
+    if run.images is None:
         gr.HTML(notice(run.missing + " The map needs them.", tone="missing"))
         return
     found = draw_map(run)
     choices = [("class", _BY_CLASS)] if found.labels is not None else []
     if found.scales is not None:
-        choices += [(f"scale of operator {m}", str(i)) for i, m in enumerate(run.operators)]
+        choices += [(f"scale of operator {m}", str(i)) for i, m in enumerate(run.living_operators)]
     first = choices[0][1] if choices else ""
     with gr.Row():
         with gr.Column(min_width=320, scale=2):
@@ -47,8 +48,10 @@ def lay_out(run: OpenRun) -> None:
             about = gr.HTML(_about(run, found, 0), elem_id="map-about")
 
     def clicked(event: gr.EventData) -> list[object]:
-        point = min(max(0, int(event._data.get("point", 0))), last - 1)
-        return [point + 1, _about(run, found, point)]
+        with sentences():
+            point = sent(event, "point")
+            point = min(max(0, point if isinstance(point, int) else 0), last - 1)
+            return [point + 1, _about(run, found, point)]
 
     def coloured(by: str, image: float) -> str:
         return _draw(run, found, by, int(image) - 1)
@@ -60,7 +63,7 @@ def lay_out(run: OpenRun) -> None:
             event(coloured, [colour, number], drawn, **QUICK)
 
 
-def _draw(run: OpenRun, found: LatentMap, by: str, chosen: int) -> str:
+def _draw(run: ExploredRun, found: LatentMap, by: str, chosen: int) -> str:
     """Draw the points, coloured, with the chosen one ringed."""
     low, high = found.points.min(0), found.points.max(0)
     unit = (found.points - low) / np.maximum(high - low, 1e-12).max()
@@ -86,7 +89,7 @@ def _draw(run: OpenRun, found: LatentMap, by: str, chosen: int) -> str:
     )
 
 
-def _colours(run: OpenRun, found: LatentMap, by: str) -> tuple[list[str], str]:
+def _colours(run: ExploredRun, found: LatentMap, by: str) -> tuple[list[str], str]:
     """Choose the colour of every point, and explain the colours."""
     if by == _BY_CLASS and found.labels is not None:
         palette = (*COLOURS[:-1], *_MORE)
@@ -109,10 +112,10 @@ def _colours(run: OpenRun, found: LatentMap, by: str) -> tuple[list[str], str]:
     return [COLOURS[0]] * len(found.points), notice(words, tone="missing")
 
 
-def _about(run: OpenRun, found: LatentMap, point: int) -> str:
+def _about(run: ExploredRun, found: LatentMap, point: int) -> str:
     """Show one point's image and its ranges."""
-    assert run.dataset is not None
-    image = run.dataset.batch([point])[0].numpy()
+    assert run.images is not None
+    image = run.images.batch([point])[0].numpy()
     words = f"image {point + 1}"
     if found.labels is not None:
         words += f", class {run.class_names[int(found.labels[point])]}"
@@ -120,6 +123,6 @@ def _about(run: OpenRun, found: LatentMap, point: int) -> str:
     if ranges is None:
         missing = "No scales: this run has no coefficient encoder."
         return captioned(image, words) + notice(missing, tone="missing")
-    names = [f"operator {m}" for m in run.operators]
+    names = [f"operator {m}" for m in run.living_operators]
     head = '<p class="tp-title">Range that keeps identity here, to either side</p>'
     return captioned(image, words) + head + bars(ranges.tolist(), names, unit="plain")

@@ -1,4 +1,4 @@
-"""Layout of the view Path: two images, the way between them and beyond."""
+"""Layout of the view Path: the path between two images and beyond."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transop.explorer.fragments import (
+from transop.explorer.html import (
     address,
     bars,
     captioned,
     curves,
     download,
     notice,
-    sheet,
     strip,
 )
-from transop.explorer.opened import OpenRun
+from transop.explorer.opened import ExploredRun
 from transop.explorer.path import FROM, TO, Track, Walk, frames_at, notable_classes, walk
 from transop.explorer.transform import class_name
-from transop.explorer.views.chooser import Chooser, first_image
+from transop.explorer.uploads import Uploads
+from transop.explorer.views.choose import Chooser, first_image
 from transop.explorer.views.events import PATIENT, QUICK, sentences
 
 _EVERY = 4  # of the frames, how many apart those of the strip are
 _EVERY_MOVING = 2  # and those of the moving image
+# The style sheet hides the result until there is one. Gradio's own means to show and hide a row
+# would keep a new row in the session for every answer.
+_SHOW = "<style>#walked{display:flex!important}</style>"
 
 
-def lay_out(run: OpenRun) -> None:
+def lay_out(run: ExploredRun, uploads: Uploads) -> None:
     """Lay the view out inside the current tab."""
     ends = []
     with gr.Row():
@@ -38,11 +41,11 @@ def lay_out(run: OpenRun) -> None:
                 image = first_image(run, number)
                 shown = gr.HTML(captioned(image.numpy(), title), elem_id=f"{key}-image")
                 with gr.Column(min_width=160):
-                    chooser = Chooser(run, key, number=number)
+                    chooser = Chooser(run, uploads, key, number=number)
                 ends.append((chooser, title, gr.State(image.numpy()), shown))
-    go = gr.Button("Walk from start to end", variant="primary", elem_id="walk")
+    go = gr.Button("Show the path from start to end", variant="primary", elem_id="walk")
     track = gr.State(None)
-    with gr.Row(visible=False) as place:
+    with gr.Row(elem_id="walked"):
         with gr.Column(min_width=280):
             t = gr.Slider(FROM, TO, value=1, step=(TO - FROM) / 64, label="t", elem_id="time")
             frame = gr.HTML(elem_id="frame")
@@ -53,30 +56,33 @@ def lay_out(run: OpenRun) -> None:
     def walk_now(start: Any, end: Any) -> list[Any]:
         with sentences():
             found = walk(run, torch.from_numpy(start), torch.from_numpy(end))
-        show = gr.update(visible=True)
-        moment = _frame(run, found.track, 1.0)
-        return [found.track, show, 1.0, moment, _facts(found), _strips(run, found)]
+            moment = _frame(run, found.track, 1.0)
+            return [found.track, 1.0, moment, _facts(found), _SHOW + _strips(run, found)]
 
-    outputs = [track, place, t, frame, facts, strips]
+    def moment_at(kept: Track | None, at: float) -> str:
+        with sentences():
+            return _frame(run, kept, at)
+
+    outputs = [track, t, frame, facts, strips]
     go.click(walk_now, [state for _, _, state, _ in ends], outputs, **PATIENT)
-    t.input(lambda kept, at: _frame(run, kept, at), [track, t], frame, **QUICK)
+    t.input(moment_at, [track, t], frame, **QUICK)
     for chooser, title, state, shown in ends:
-        chooser.connect(_chosen(title), [state, shown, place, strips])
+        chooser.connect(_chosen(title), [state, shown, track, strips])
 
 
 def _chosen(title: str) -> Any:
     """Show a chosen end; what was found for the ends before it no longer holds."""
 
     def show(image: Tensor) -> list[Any]:
-        return [image.numpy(), captioned(image.numpy(), title), gr.update(visible=False), ""]
+        return [image.numpy(), captioned(image.numpy(), title), None, ""]
 
     return show
 
 
-def _frame(run: OpenRun, track: Track | None, t: float) -> str:
-    """Show both ways at one time, large."""
+def _frame(run: ExploredRun, track: Track | None, t: float) -> str:
+    """Show the path and the straight line at one time, large."""
     if track is None:
-        return notice("Walk from start to end first.")
+        return notice("Show the path first.")
     time, path, line = frames_at(run, track, t)
     pair = captioned(path, f"operators, t = {time:.2f}")
     pair += captioned(line, f"straight line, t = {time:.2f}")
@@ -89,8 +95,8 @@ def _facts(found: Walk) -> str:
     used.sort(key=lambda pair: -abs(pair[1]))
     parts = [
         notice(
-            f"At t = 1 the path ends {found.residual:.0%} of the end's latent length away from "
-            "the end" + ("." if found.converged else "; inference did not converge.")
+            f"At t = 1 the path is {found.residual:.0%} of the latent length away from the end "
+            "image" + ("." if found.converged else "; inference did not converge.")
         )
     ]
     if used:
@@ -100,9 +106,7 @@ def _facts(found: Walk) -> str:
     else:
         words = "Every coefficient is zero: these images are no pair for the learned operators."
         parts.append(notice(words, tone="beyond"))
-    from transop.plotting import (
-        animate,
-    )  # brings Matplotlib along, which the start need not wait for
+    from transop.plotting import animate  # loads Matplotlib, which is slow
 
     gif = animate(found.path.frames[::_EVERY_MOVING])
     moving = address(gif, "image/gif")
@@ -116,19 +120,32 @@ def _facts(found: Walk) -> str:
 
 
 def _sheet(found: Walk) -> bytes:
-    """Draw the strip of both ways as a picture file."""
+    """Draw the path and the straight line as a picture file."""
+    from transop.plotting import image_grid, render_figure
+
     rows = np.stack([found.path.frames[::_EVERY], found.line.frames[::_EVERY]])
-    labels = [f"{t:.3g}" for t in found.times[::_EVERY]]
-    return sheet(rows, ["operators", "straight line"], labels)
+    times = [f"{t:.3g}" for t in found.times[::_EVERY]]
+    names = ["operators", "straight line"]
+    return render_figure(image_grid(rows, row_labels=names, column_labels=times), "png")
 
 
-def _strips(run: OpenRun, found: Walk) -> str:
+def _strips(run: ExploredRun, found: Walk) -> str:
     """Show both strips and, with a classifier, how sure it is along them."""
     times = [f"{t:.3g}" for t in found.times[::_EVERY]]
     marked = times.index("1")
     parts = [
-        strip(found.path.frames[::_EVERY], times, "Along the operators, by t", marked=marked),
-        strip(found.line.frames[::_EVERY], times, "Along the straight line, by t", marked=marked),
+        strip(
+            found.path.frames[::_EVERY],
+            times,
+            "Along the operators (t below each image)",
+            marked=marked,
+        ),
+        strip(
+            found.line.frames[::_EVERY],
+            times,
+            "Along the straight line (t below each image)",
+            marked=marked,
+        ),
     ]
     if found.path.probabilities is None or found.line.probabilities is None:
         words = "No probability curve: this run has no classifier (train its phase 'classifier')."

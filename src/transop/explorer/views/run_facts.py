@@ -6,45 +6,53 @@ from html import escape
 
 import gradio as gr
 
-from transop.explorer.fragments import curves, notice, table
-from transop.explorer.opened import OpenRun
-from transop.explorer.run_facts import RunFacts, read_facts
-from transop.explorer.views.events import QUICK
+from transop.describe import environment_rows, phase_results
+from transop.explorer.html import curves, notice, table, without_folders
+from transop.explorer.uploads import Uploads
+from transop.explorer.views.events import QUICK, sentences
+from transop.run import Run
 
 
-def lay_out(run: OpenRun) -> None:
+def lay_out(run: Run, _: Uploads) -> None:
     """Lay the view out inside the current tab."""
     with gr.Row():
         again = gr.Button("Read the folder again", size="sm", scale=0, elem_id="run-again")
-    story = gr.HTML(_story(read_facts(run)), elem_id="run-facts")
-    again.click(lambda: _story(read_facts(run)), None, story, **QUICK)
+    story = gr.HTML(describe(run), elem_id="run-facts")
+
+    def read_again() -> str:
+        with sentences():
+            return describe(run)
+
+    again.click(read_again, None, story, **QUICK)
 
 
-def _story(facts: RunFacts) -> str:
-    return "".join((_diagnostics(facts), _results(facts), _curves(facts), _setting(facts)))
+def describe(run: Run) -> str:
+    """Write what the folder says now: findings, results, curves and settings."""
+    return "".join((_diagnostics(run), _results(run), _curves(run), _setting(run)))
 
 
-def _diagnostics(facts: RunFacts) -> str:
+def _diagnostics(run: Run) -> str:
     """Repeat what training noticed."""
-    if facts.findings:
-        return "".join(notice(words, tone="beyond") for words in facts.findings)
-    if not facts.curves:
+    if run.findings:
+        lines = (f"{phase.replace('_', ' ')}: {finding}" for phase, finding in run.findings)
+        return "".join(notice(line, tone="beyond") for line in lines)
+    if not run.loss_curves:
         words = "The folder holds no metrics, so nothing is known about how training went."
         return notice(words, tone="missing")
     return notice("Training noticed no sign of trouble.")
 
 
-def _results(facts: RunFacts) -> str:
+def _results(run: Run) -> str:
     parts = [
         f"<section><h3>{escape(_title(phase))}</h3>{table(rows)}</section>"
-        for phase, rows in facts.results.items()
+        for phase, rows in phase_results(run).items()
     ]
     return f'<div class="tp-columns">{"".join(parts)}</div>'
 
 
-def _curves(facts: RunFacts) -> str:
+def _curves(run: Run) -> str:
     parts = []
-    for phase, (steps, losses) in facts.curves.items():
+    for phase, (steps, losses) in run.loss_curves.items():
         is_logarithmic = min(losses) > 0 and max(losses) > 10 * min(losses)
         kind = " (logarithmic)" if is_logarithmic else ""
         title = f"{_title(phase)}: loss{kind} over steps"
@@ -54,16 +62,17 @@ def _curves(facts: RunFacts) -> str:
     return f'<div class="tp-columns">{"".join(parts)}</div>'
 
 
-def _setting(facts: RunFacts) -> str:
+def _setting(run: Run) -> str:
     """Show settings and environment, folded away."""
     parts = []
-    if facts.settings:
-        text = f'<pre class="tp-wide">{escape(facts.settings)}</pre>'
+    file = run.folder.config_file
+    if file.exists():
+        text = f'<pre class="tp-wide">{escape(without_folders(file.read_text("utf-8")))}</pre>'
         parts.append(f"<details><summary>Settings</summary>{text}</details>")
     else:
         parts.append(notice("The folder holds no config.toml with settings.", tone="missing"))
-    if facts.environment:
-        text = table(facts.environment)
+    if rows := environment_rows(run):
+        text = table([(name, without_folders(value)) for name, value in rows])
         parts.append(f"<details open><summary>Environment</summary>{text}</details>")
     return "".join(parts)
 

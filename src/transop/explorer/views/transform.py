@@ -9,40 +9,41 @@ from typing import Any
 import gradio as gr
 from torch import Tensor
 
-from transop.explorer.fragments import bars, captioned, notice, strip
-from transop.explorer.opened import OpenRun
+from transop.explorer.html import bars, captioned, notice, strip
+from transop.explorer.opened import ExploredRun
 from transop.explorer.transform import Moved, Start, class_name, move, start_from, surprise
-from transop.explorer.views.chooser import Chooser, first_image
+from transop.explorer.uploads import Uploads
+from transop.explorer.views.choose import Chooser, first_image
 from transop.explorer.views.events import PATIENT, QUICK, sentences
 
 _IN_SIGHT = 10  # sliders shown at once; weaker operators wait under a heading
 
 
-def lay_out(run: OpenRun) -> None:
+def lay_out(run: ExploredRun, uploads: Uploads) -> None:
     """Lay the view out inside the current tab."""
     with gr.Row(elem_id="transform-view"):
         with gr.Column(min_width=300):
-            chooser = Chooser(run, "transform")
+            chooser = Chooser(run, uploads, "transform")
             begin = start_from(run, first_image(run))
             start = gr.State(begin)
             with gr.Column(elem_id="stage"):
-                first = _result(run, begin, [0.0] * len(run.operators))
+                first = _result(run, begin, [0.0] * len(run.living_operators))
                 shown = gr.HTML(first, elem_id="transformed")
                 reset, sample = _buttons()
                 samples = gr.HTML(elem_id="surprises")
         with gr.Column(min_width=300):
             marks = gr.HTML(_marks(run, begin, ()), elem_id="marks")
-            sliders = _sliders(run, begin)
+            sliders = _sliders(run)
 
     def moved(begin: Start, *values: float) -> tuple[str, str]:
-        where = move(run, begin, values)
-        return _describe(run, begin, where), _marks(run, begin, where.beyond)
+        with sentences():
+            where = move(run, begin, values)
+            return _describe(run, begin, where), _marks(run, begin, where.beyond)
 
     def changed(image: Tensor) -> list[Any]:
         fresh = start_from(run, image)
-        zero = [0.0] * len(run.operators)
-        updates = [gr.update(value=0, info=_range(fresh, i)) for i in range(len(zero))]
-        return [fresh, _result(run, fresh, zero), _marks(run, fresh, ()), "", *updates]
+        zero = [0.0] * len(run.living_operators)
+        return [fresh, _result(run, fresh, zero), _marks(run, fresh, ()), "", *zero]
 
     def surprised(begin: Start) -> str:
         with sentences():
@@ -64,7 +65,7 @@ def _buttons() -> tuple[gr.Button, gr.Button]:
     return reset, sample
 
 
-def _sliders(run: OpenRun, begin: Start) -> list[gr.Slider]:
+def _sliders(run: ExploredRun) -> list[gr.Slider]:
     sliders = []
 
     def add(position: int) -> None:
@@ -75,35 +76,28 @@ def _sliders(run: OpenRun, begin: Start) -> list[gr.Slider]:
                 reach,
                 value=0,
                 step=reach / 50,
-                label=f"Operator {run.operators[position]}",
-                info=_range(begin, position),
-                elem_id=f"operator-{run.operators[position]}",
+                label=f"Operator {run.living_operators[position]}",
+                elem_id=f"operator-{run.living_operators[position]}",
                 elem_classes="tp-operator",
                 buttons=[],
             )
         )
 
-    for position in range(min(_IN_SIGHT, len(run.operators))):
+    for position in range(min(_IN_SIGHT, len(run.living_operators))):
         add(position)
-    if len(run.operators) > _IN_SIGHT:
-        rest = len(run.operators) - _IN_SIGHT
+    if len(run.living_operators) > _IN_SIGHT:
+        rest = len(run.living_operators) - _IN_SIGHT
         with gr.Accordion(f"{rest} weaker operators", open=False, elem_id="weaker"):
-            for position in range(_IN_SIGHT, len(run.operators)):
+            for position in range(_IN_SIGHT, len(run.living_operators)):
                 add(position)
     return sliders
 
 
-def _range(begin: Start, position: int) -> str:
-    if begin.allowed is None:
-        return "range unknown"
-    return f"keeps identity within ±{begin.allowed[position]:.2g}"
-
-
-def _result(run: OpenRun, begin: Start, values: list[float]) -> str:
+def _result(run: ExploredRun, begin: Start, values: list[float]) -> str:
     return _describe(run, begin, move(run, begin, values))
 
 
-def _describe(run: OpenRun, begin: Start, where: Moved) -> str:
+def _describe(run: ExploredRun, begin: Start, where: Moved) -> str:
     """Show the image as given and as moved, with what the classifier thinks."""
     pair = captioned(begin.image, "given") + captioned(where.image, "moved")
     parts = [f'<div class="tp-pair">{pair}</div>']
@@ -119,7 +113,7 @@ def _describe(run: OpenRun, begin: Start, where: Moved) -> str:
     return "".join(parts)
 
 
-def _marks(run: OpenRun, begin: Start, beyond: tuple[int, ...]) -> str:
+def _marks(run: ExploredRun, begin: Start, beyond: tuple[int, ...]) -> str:
     """Say which sliders have left their range, and outline them."""
     if begin.allowed is None:
         return notice(
@@ -137,17 +131,22 @@ def _marks(run: OpenRun, begin: Start, beyond: tuple[int, ...]) -> str:
     return notice(words, tone="beyond") + style + "</style>"
 
 
-def _bands(run: OpenRun, allowed: Sequence[float]) -> str:
-    """Colour the part of each slider's track that keeps identity."""
+def _bands(run: ExploredRun, allowed: Sequence[float]) -> str:
+    """Colour the part of each slider's track that keeps identity, and name its end.
+
+    This is a style sheet because Gradio would keep a new slider in the session for every answer
+    that changes the words under one.
+    """
     rules = []
-    for m, limit, reach in zip(run.operators, allowed, run.reach, strict=True):
+    for m, limit, reach in zip(run.living_operators, allowed, run.reach, strict=True):
         half = 50 * min(1.0, limit / reach)
         stops = f"--tp-from:{50 - half:.1f}%;--tp-to:{50 + half:.1f}%"
-        rules.append(f"#operator-{m}{{{stops}}}")
+        words = f'--tp-words:"keeps identity within ±{limit:.2g}"'
+        rules.append(f"#operator-{m}{{{stops};{words}}}")
     return "".join(rules)
 
 
-def _surprises(run: OpenRun, begin: Start, seed: int) -> str:
+def _surprises(run: ExploredRun, begin: Start, seed: int) -> str:
     """Show random moves with encoded scales above the same draws with the fixed prior."""
     found = surprise(run, begin, seed)
     rows = []

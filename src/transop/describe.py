@@ -1,0 +1,143 @@
+"""What a run says about itself, in plain words, for the report, the explorer and the terminal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from transop import __version__
+from transop.errors import ArtifactError
+from transop.evaluation.wording import in_words
+from transop.identity import describe_identity
+from transop.run import Run
+
+# Which results are shown first, in which words; the rest stands in the table of phases.
+HEADLINES: dict[str, tuple[str, str]] = {
+    "test_mse": ("squared error per pixel", "of held-out reconstructions"),
+    "living": ("operators in use", "the rest shrank to almost nothing"),
+    "label_agreement": ("pairs share a label", "though labels were not used to pair"),
+    "test_accuracy": ("classifier accuracy", "on held-out images"),
+    "kept_encoded": ("moves keep identity", "with encoded scales"),
+    "kept_fixed": ("moves keep identity", "with one fixed scale, moves of the same length"),
+}
+_SHARES = {"label_agreement", "test_accuracy", "kept_encoded", "kept_fixed"}
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One number a reader should see first."""
+
+    value: str
+    name: str
+    note: str
+
+
+def headlines(run: Run) -> list[Headline]:
+    """Choose the numbers to show first; of repeated measures the last phase's counts."""
+    merged: dict[str, Any] = {}
+    for facts in run.phases.values():
+        merged |= facts
+    return [
+        Headline(_shown(key, merged[key], run.description), name, _note(key, note, run))
+        for key, (name, note) in HEADLINES.items()
+        if isinstance(merged.get(key), int | float)
+    ]
+
+
+def _note(key: str, note: str, run: Run) -> str:
+    """Say beside every kept share whose opinion was kept."""
+    if not key.startswith("kept_"):
+        return note
+    return f"{note}; identity: {describe_identity(run.description.get('identity'))}"
+
+
+def about(run: Run) -> list[tuple[str, str]]:
+    """Say what was trained on what, where and how long."""
+    settings, model, environment = run.settings, run.description, run.environment
+    network = model.get("autoencoder", {})
+    packages = environment.get("packages", {})
+    rows = [
+        ("data", _data(run, network.get("image_size"))),
+        ("recipe", settings.recipe),
+        ("latent dimensions", str(network.get("latent_dimension", "unknown"))),
+        ("network", f"{network.get('name')}, width {network.get('width')}"),
+    ]
+    if (operators := model.get("operators")) is not None:
+        rows += [
+            ("operators", str(operators["n_operators"])),
+            ("pairs", f"{settings.pairs.strategy}, {settings.pairs.n_neighbours} neighbours"),
+            ("latent scale", f"{model['latent_scale']:.4g}"),
+            ("sparsity weight", f"{model['sparsity_weight']:g}"),
+            ("identity", describe_identity(model.get("identity"))),
+        ]
+    return [
+        *rows,
+        ("training time", duration(run.seconds)),
+        ("seed", str(environment.get("seed"))),
+        ("hardware", f"{environment.get('cores')} cores, {environment.get('processor')}"),
+        (
+            "versions",
+            f"transop {packages.get('transop') or __version__}, torch {packages.get('torch')}",
+        ),
+        ("commit", str(environment.get("commit") or "unknown")),
+    ]
+
+
+def phase_results(run: Run) -> dict[str, list[tuple[str, str]]]:
+    """List what each phase measured, in words; the time it took comes first."""
+    return {
+        phase: [
+            (in_words(key), _result(key, value))
+            for key, value in facts.items()
+            if isinstance(value, int | float | str)
+        ]
+        for phase, facts in run.phases.items()
+    }
+
+
+def environment_rows(run: Run) -> list[tuple[str, str]]:
+    """List versions, seed and hardware; a damaged file is named, not raised."""
+    try:
+        found = run.environment
+    except ArtifactError as error:
+        return [("environment", str(error))]
+    rows = []
+    for name, value in found.items():
+        text = json.dumps(value) if isinstance(value, list) else str(value)
+        if isinstance(value, dict):
+            text = ", ".join(f"{key} {version}" for key, version in value.items() if version)
+        rows.append((str(name).replace("_", " "), "none" if value is None else text))
+    return rows
+
+
+def duration(seconds: float) -> str:
+    """Write a time as a person would say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
+def brief(value: Any) -> str:
+    """Write a number with as many digits as matter."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _result(key: str, value: float | str) -> str:
+    in_seconds = key == "seconds" and not isinstance(value, str)
+    return duration(float(value)) if in_seconds else brief(value)
+
+
+def _data(run: Run, size: int | None) -> str:
+    if run.data is not None:
+        return run.data.summary()
+    return run.settings.data.source + (f", {size} x {size} pixels" if size else "")
+
+
+def _shown(key: str, value: float, model: dict[str, Any]) -> str:
+    if key in _SHARES:
+        return f"{value:.1%}"
+    if key == "living":
+        return f"{value} of {model.get('operators', {}).get('n_operators', '?')}"
+    return brief(float(value))

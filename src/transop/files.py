@@ -1,0 +1,130 @@
+"""The one place that opens files a user names, and the one that writes folders in one step.
+
+Only regular files are opened: a link to a device never ends, a named pipe may wait without end,
+and the files of process folders (``/proc``, ``/sys``) are no data. Everything else raises an
+`OSError` that says what the file is, which callers report like any other unreadable file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from io import BufferedReader
+from pathlib import Path
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_PROCESS_FOLDERS = (Path("/proc"), Path("/sys"))
+_ABANDONED_SECONDS = 24 * 3600
+
+
+def open_regular(path: str | Path) -> BufferedReader:
+    """Open a regular file for reading; whatever else the path leads to is refused.
+
+    Args:
+        path: a file, or a link to one.
+
+    Raises:
+        OSError: the file is missing, unreadable, or not a regular file.
+    """
+    # Without O_NONBLOCK, opening a named pipe waits until somebody writes to it.
+    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        _refuse_odd(path, os.fstat(number))
+        return os.fdopen(number, "rb")
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def require_regular(path: str | Path) -> int:
+    """Check a file that a library will open itself, and give its size in bytes.
+
+    Raises:
+        OSError: the file is missing, unreadable, or not a regular file.
+    """
+    with open_regular(path) as file:
+        return os.fstat(file.fileno()).st_size
+
+
+def read_regular(path: str | Path, *, most_bytes: int | None = None) -> bytes:
+    """Read a regular file whose size is known before it is read.
+
+    Args:
+        path: a file, or a link to one.
+        most_bytes: refuse a longer file.
+
+    Raises:
+        OSError: the file is missing, unreadable, not a regular file or too long.
+    """
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if most_bytes is not None and size > most_bytes:
+            raise OSError(errno.EFBIG, f"{size:,} bytes are more than {most_bytes:,}", str(path))
+        return file.read(size)
+
+
+def is_process_folder(path: Path) -> bool:
+    """Say whether a path leads into the folders that describe running processes."""
+    real = path.resolve()
+    return any(real == folder or folder in real.parents for folder in _PROCESS_FOLDERS)
+
+
+def refuse_odd_target(path: Path) -> None:
+    """Check a path before a file is renamed to it, which would replace even a device.
+
+    Raises:
+        OSError: something stands there that is not a regular file.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        _refuse_odd(path, path.stat())
+
+
+def _refuse_odd(path: str | Path, status: os.stat_result) -> None:
+    kind = stat.S_IFMT(status.st_mode)
+    if kind != stat.S_IFREG:
+        what = f"it is {_KINDS.get(kind, 'something else')}, not a regular file"
+        raise OSError(errno.EINVAL, what, str(path))
+    if is_process_folder(Path(path)):
+        raise OSError(errno.EINVAL, "it lies in a folder of running processes", str(path))
+
+
+def reason_of(error: OSError) -> str:
+    """Say why a file could not be read, without repeating its name."""
+    return error.strerror or str(error) or type(error).__name__
+
+
+def digest_of_file(path: str | Path, algorithm: str = "sha256") -> str:
+    """Give the hexadecimal digest of a regular file's content."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+@contextlib.contextmanager
+def scratch_folder(parent: Path) -> Iterator[Path]:
+    """Give an empty folder beside the final place; it is removed afterwards, whatever happens.
+
+    A power cut leaves it behind; so folders that are more than a day old are removed first.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    for left in parent.glob(".unfinished-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=parent))
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

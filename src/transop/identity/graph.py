@@ -1,0 +1,158 @@
+"""Communities of the neighbour graph: what stands in for classes where nobody has named any.
+
+Images that are near each other are joined by an edge. Where the graph has dense parts with few
+edges between them, each part is a community, and a move that stays inside it keeps identity. No
+label is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sparse
+from jaxtyping import Float, Int
+from scipy.cluster.vq import kmeans2
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import eigsh
+from torch import Tensor
+
+from transop.errors import UserError
+
+# Measured (docs/identity.md): six communities keep less identity, ten and twenty about as much.
+_FEWEST, _MOST = 8, 20
+_IMAGES_EACH = 20  # a community of fewer on average says little
+_SMALLEST_SHARE = 0.005  # parts of the graph smaller than this do not count as communities
+_SPREADING_STEPS = 2  # how far memberships spread over edges before the network learns them
+_RESTARTS = 8  # of k-means, the best of which counts
+
+
+@dataclass(frozen=True)
+class Communities:
+    """The parts of a neighbour graph.
+
+    Attributes:
+        members: the community of every point.
+        shares: how much of every point's neighbourhood belongs to each community; rows sum to
+            one. Points in the middle of a community have a share near one, points on a border
+            are divided.
+        eigenvalues: of the normalised adjacency matrix, largest first; a large gap after the
+            k-th says that there are k communities.
+    """
+
+    members: Int[np.ndarray, " n"]
+    shares: Float[np.ndarray, "n k"]
+    eigenvalues: Float[np.ndarray, " e"]
+
+    @property
+    def n_communities(self) -> int:
+        """How many there are."""
+        return int(self.shares.shape[1])
+
+
+def neighbour_graph(*tables: Int[Tensor, "n k"]) -> sparse.csr_matrix:
+    """Join every point with its neighbours, in both directions.
+
+    Args:
+        *tables: row numbers of every point's neighbours, -1 where there is none. Edges that are
+            in several tables weigh as much more.
+    """
+    if not tables:
+        raise UserError("a neighbour graph needs at least one table of neighbours")
+    return sum(_joined(table.cpu().numpy()) for table in tables)
+
+
+def _joined(table: Int[np.ndarray, "n k"]) -> sparse.csr_matrix:
+    n, k = table.shape
+    starts, ends = np.repeat(np.arange(n), k), table.ravel()
+    present = ends >= 0
+    edges = (np.ones(int(present.sum())), (starts[present], ends[present]))
+    graph = sparse.csr_matrix(edges, shape=(n, n))
+    return graph.maximum(graph.T)
+
+
+def find_communities(
+    graph: sparse.csr_matrix, n_communities: int | None = None, *, seed: int = 0
+) -> Communities:
+    """Divide a graph into communities by the leading eigenvectors of its normalised Laplacian.
+
+    The eigenvectors of D^(-1/2) W D^(-1/2) with the largest eigenvalues are those of the
+    normalised Laplacian with the smallest. Their rows, scaled to length one, are grouped by
+    k-means.
+
+    Args:
+        graph: symmetric weights, as `neighbour_graph` gives them.
+        n_communities: how many; if not given, where the gap between eigenvalues is largest.
+        seed: of k-means and of the eigenvectors' first guess.
+    """
+    n = graph.shape[0]
+    if n_communities is not None and not 2 <= n_communities < n:
+        raise UserError(
+            f"n_communities = {n_communities} is not possible with {n} images; use 2 to {n - 1}"
+        )
+    large = _large_parts(graph)
+    core = graph[large][:, large]
+    most = n_communities or max(2, min(_MOST, len(large) // _IMAGES_EACH))
+    values, vectors = _leading_eigenvectors(core, min(most + 1, len(large) - 2), seed)
+    k = n_communities or _largest_gap(values)
+    rows = vectors[:, :k]
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    named = _group(rows, k, seed)
+    members = np.full(n, -1)
+    members[large] = named
+    shares = _spread(graph, members, k)
+    return Communities(shares.argmax(1), shares, values)
+
+
+def _large_parts(graph: sparse.csr_matrix) -> Int[np.ndarray, " m"]:
+    """List the points of all connected parts that are large enough to count."""
+    n_parts, part = connected_components(graph, directed=False)
+    sizes = np.bincount(part, minlength=n_parts)
+    counted = sizes >= max(3, _SMALLEST_SHARE * len(part))
+    if not counted.any():
+        counted = sizes == sizes.max()
+    return np.flatnonzero(counted[part])
+
+
+def _leading_eigenvectors(
+    graph: sparse.csr_matrix, n_vectors: int, seed: int
+) -> tuple[Float[np.ndarray, " e"], Float[np.ndarray, "n e"]]:
+    """Give the largest eigenvalues of the normalised adjacency matrix with their vectors."""
+    degrees = np.maximum(np.asarray(graph.sum(1)).ravel(), 1e-12)
+    root = sparse.diags(degrees**-0.5)
+    first = np.random.default_rng(seed).standard_normal(graph.shape[0])
+    values, vectors = eigsh(root @ graph @ root, k=max(1, n_vectors), v0=first)
+    order = np.argsort(-values)
+    return values[order], vectors[:, order]
+
+
+def _largest_gap(values: Float[np.ndarray, " e"]) -> int:
+    """Choose the number of communities after which eigenvalues fall most, not too few of them."""
+    fewest = min(_FEWEST, len(values) - 1)
+    return int(np.argmax(values[fewest - 1 : -1] - values[fewest:])) + fewest
+
+
+def _group(rows: Float[np.ndarray, "n k"], k: int, seed: int) -> Int[np.ndarray, " n"]:
+    """Group rows by k-means, the best of several starts."""
+    best, named = np.inf, np.zeros(len(rows), dtype=np.int64)
+    for start in range(_RESTARTS):
+        centres, labels = kmeans2(rows, k, minit="++", seed=seed + start)
+        error = float(((rows - centres[labels]) ** 2).sum())
+        if error < best:
+            best, named = error, labels.astype(np.int64)
+    return named
+
+
+def _spread(
+    graph: sparse.csr_matrix, members: Int[np.ndarray, " n"], k: int
+) -> Float[np.ndarray, "n k"]:
+    """Average memberships over neighbourhoods; points without any get equal shares."""
+    shares = np.zeros((len(members), k))
+    known = members >= 0
+    shares[np.flatnonzero(known), members[known]] = 1
+    walk = graph + sparse.identity(len(members), format="csr")
+    walk = sparse.diags(1 / np.asarray(walk.sum(1)).ravel()) @ walk
+    for _ in range(_SPREADING_STEPS):
+        shares = walk @ shares
+    total = shares.sum(1, keepdims=True)
+    return np.where(total > 0, shares / np.maximum(total, 1e-12), 1 / k)

@@ -1,0 +1,216 @@
+"""Train any model through phases of its own: one run folder, lock, resume and set of processes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import torch
+
+from transop.artifacts import RunFolder, describe_environment, write_atomically, write_json
+from transop.config import Settings, load_settings
+from transop.data import ImageDataset
+from transop.errors import ArtifactError
+from transop.progress import Progress, silent
+from transop.run_data import ARRAY, load_and_record, with_source
+from transop.sharing import Ranks, is_first_process
+from transop.training.processes import run_on_several
+from transop.training.session import Session, check_devices, choose_device, count_processes
+
+logger = logging.getLogger(__name__)
+
+# A phase changes the model in place and returns the numbers worth keeping.
+Phase = Callable[[Session, Any, ImageDataset], dict[str, Any]]
+
+
+class TrainableModel(Protocol):
+    """What phases train: a module that remembers its phases and can be saved and loaded."""
+
+    phases: tuple[str, ...]
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Write weights and description into a folder."""
+
+    @classmethod
+    def from_pretrained(cls, folder: Path, *, device: torch.device | None = None) -> Self:
+        """Load what ``save_pretrained`` wrote."""
+
+    def eval(self) -> Self:
+        """Switch to evaluation mode."""
+
+    def to(self, device: torch.device) -> Self:
+        """Bring the weights to a device."""
+
+
+Trained = TypeVar("Trained", bound=TrainableModel)
+
+
+@dataclass(frozen=True)
+class TrainingPlan(Generic[Trained]):
+    """What a run trains. All three must be importable by name: processes are started with them.
+
+    Attributes:
+        kind: the model's class.
+        build: gives the untrained model.
+        phases: names the phases in order; a phase whose name the model remembers is left out.
+        load: opens the model of a run that is being trained; by ``kind`` if left out.
+    """
+
+    kind: type[Trained]
+    build: Callable[[Session, ImageDataset], Trained]
+    phases: Callable[[Settings, ImageDataset], dict[str, Phase]]
+    load: Callable[[Settings, Path, torch.device | None], Trained] | None = None
+
+    def open(self, settings: Settings, folder: Path, device: torch.device | None = None) -> Trained:
+        """Open the model that a run has stored so far."""
+        if self.load is not None:
+            return self.load(settings, folder, device)
+        return self.kind.from_pretrained(folder, device=device)
+
+
+def train_phases(
+    settings: Settings,
+    folder: RunFolder,
+    plan: TrainingPlan[Trained],
+    *,
+    dataset: Any = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Trained:
+    """Train any model through phases of its own; the arguments are otherwise those of `train`.
+
+    Args:
+        settings: the resolved settings.
+        folder: where everything is written.
+        plan: what is trained, and by which phases.
+        dataset: the images, as anything ``load_dataset`` reads, if they are not to be loaded by
+            ``settings.data``.
+        resume: continue instead of starting.
+        progress: announces long work.
+    """
+    progress = progress or silent
+    if dataset is not None and not resume:
+        settings = with_source(settings, ARRAY)
+    check_devices(settings)
+    device = choose_device(settings.runtime)  # a wrong one is refused before anything is written
+    # torchrun starts this function once per device, but only one of them writes.
+    with folder.locked() if is_first_process() else nullcontext():
+        if is_first_process():
+            _prepare(settings, folder, resume)
+        if count_processes(settings.runtime) == 1:
+            return _work(Ranks(device=device), settings, folder, plan, dataset, progress)
+        run_on_several(
+            settings.runtime,
+            partial(
+                _work,
+                settings=settings,
+                folder=folder,
+                plan=plan,
+                dataset=dataset,
+                progress=silent,
+            ),
+        )
+        return plan.open(settings, folder.path)
+
+
+def _work(
+    ranks: Ranks,
+    settings: Settings,
+    folder: RunFolder,
+    plan: TrainingPlan[Trained],
+    dataset: Any,
+    progress: Progress,
+) -> Trained:
+    """Do the whole run on one device, alone or as one of several."""
+    session = Session(settings, folder, ranks, progress)
+    session.recall_findings()
+    with session.catching_interrupts():
+        writes = session.writes
+        images = load_and_record(
+            folder, settings, dataset=dataset, writes=writes, progress=progress
+        )
+        return _run_phases(session, plan, images)
+
+
+def _run_phases(session: Session, plan: TrainingPlan[Trained], dataset: ImageDataset) -> Trained:
+    model = _first_or_saved_model(session, plan, dataset)
+    for name, phase in plan.phases(session.settings, dataset).items():
+        if name in model.phases:
+            logger.info("%s: already done", name)
+            if session.writes:
+                session.folder.drop_checkpoints(name)
+            continue
+        start = time.monotonic()
+        numbers = phase(session, model, dataset)
+        model.phases = (*model.phases, name)
+        model.eval()
+        if session.writes:
+            _conclude(session, model, name, time.monotonic() - start, numbers)
+    session.ranks.wait()  # under torchrun the other processes load what the first has written
+    for (phase_name, _), finding in session.findings.items():
+        logger.warning("noticed during %s: %s", phase_name, finding)
+    return model
+
+
+def _first_or_saved_model(
+    session: Session, plan: TrainingPlan[Trained], dataset: ImageDataset
+) -> Trained:
+    """Load the run's model, or build the untrained one that its settings describe."""
+    if (session.folder.path / "model.safetensors").exists():
+        return plan.open(session.settings, session.folder.path, session.device)
+    return plan.build(session, dataset).to(session.device)
+
+
+def _conclude(
+    session: Session,
+    model: TrainableModel,
+    phase: str,
+    seconds: float,
+    numbers: dict[str, Any],
+) -> None:
+    """Store what a phase has led to.
+
+    The model comes after what is said about it: only with the model is the phase done, so a power
+    cut in between repeats the end of the phase and loses no number.
+    """
+    facts = {key: value for key, value in numbers.items() if not isinstance(value, list)}
+    session.write(phase, -1, event="finished", seconds=round(seconds, 2), **numbers)
+    session.folder.mark_finished(phase, seconds=round(seconds, 2), **facts)
+    model.save_pretrained(session.folder.path)
+    session.folder.drop_checkpoints(phase)
+
+
+def _prepare(settings: Settings, folder: RunFolder, resume: bool) -> None:
+    """Write what describes the run, or check that it is the run to continue."""
+    if resume and folder.config_file.exists():
+        _check_same_settings(settings, folder)
+        return
+    if folder.config_file.exists() or (folder.path / "model.safetensors").exists():
+        raise ArtifactError(
+            f"'{folder.path}' already holds a run; continue it with --resume or choose another "
+            "--out"
+        )
+    write_atomically(folder.config_file, settings.to_toml().encode())
+    write_json(folder.environment_file, describe_environment(settings.runtime.seed))
+
+
+def _check_same_settings(wanted: Settings, folder: RunFolder) -> None:
+    """Refuse to continue a run with settings that would have led elsewhere."""
+    kept = load_settings(folder.config_file, (), type(wanted))
+    for section, value in wanted:
+        before = getattr(kept, section)
+        if section == "runtime":
+            value, before = value.seed, before.seed
+        if section == "data":  # where the images are may change; the record tells if they did
+            value = value.model_copy(update={"source": before.source})
+        if section != "recipe" and value != before:
+            raise ArtifactError(
+                f"the run in '{folder.path}' has other settings in '{section}'; resume without "
+                "changing them, or start anew with another --out"
+            )

@@ -1,0 +1,355 @@
+"""Choose every setting for a folder of images and a number of minutes, and train with them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.functional import mse_loss
+
+from transop.config import Settings, settings_from_tree
+from transop.data import ImageDataset, cache_folder
+from transop.errors import UserError
+from transop.identity import choose_source
+from transop.identity.choice import FEWEST_IMAGES
+from transop.learning import learn_operators
+from transop.networks import (
+    CoefficientEncoder,
+    LatentClassifier,
+    build_autoencoder,
+    prefer_channels_last,
+)
+from transop.operators import laplace_from_uniform, transport
+from transop.pairs import BACKBONES, extract_features
+from transop.pairs.features import input_size_for
+from transop.progress import Progress, silent
+from transop.run_data import load_run_data
+
+logger = logging.getLogger(__name__)
+
+# What becomes of the time: the network, the operators, identity and scales, pictures and report.
+SHARES = {"autoencoder": 0.5, "operators": 0.2, "identity": 0.14, "closing": 0.16}
+_WIDTHS = (32, 16, 8)
+_FEWEST_EPOCHS, _FEWEST_STEPS = 12, 1_500  # below this a wider network is not worth its time
+_MOST_EPOCHS = {"autoencoder": 150.0, "operators": 60.0, "coefficient_encoder": 60.0}
+_FEW_IMAGES, _MORE_EPOCHS = 1_000, 5  # few images may be seen so many times as often
+_MOST_STEPS = {"autoencoder": 40_000, "operators": 4_000, "coefficient_encoder": 4_000}
+_MOST_ON_PAIRS = 0.3  # of the time; beyond that pairs are made of latents
+_TRIAL_SECONDS = 0.8
+# What a phase does beside its steps, in steps: choosing the objective, the scales of neighbours.
+_BESIDE = {"autoencoder": 0, "operators": 800, "coefficient_encoder": 400}
+_USUAL = 64  # pixels; larger images cost time that few folders repay
+_SMALL = 32  # pixels to which images are brought when time is short
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that steps take on this machine, measured."""
+
+    autoencoder: float
+    operators: float
+    coefficient_encoder: float
+    pairs: float  # of all training images together
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """What `transop fit` is going to do.
+
+    Attributes:
+        settings: for every phase; `transop train` accepts them.
+        minutes: the time it was made for.
+        seconds: how long each part is going to take.
+        pace: what the estimate rests on.
+        reasons: what was chosen and why, one line each.
+    """
+
+    settings: Settings
+    minutes: float
+    seconds: dict[str, float]
+    pace: Pace
+    reasons: tuple[str, ...]
+
+    @property
+    def total(self) -> float:
+        """The estimate for everything, in minutes."""
+        return sum(self.seconds.values()) / 60
+
+
+def make_plan(
+    dataset: Any,
+    minutes: float,
+    *,
+    seed: int = 0,
+    device: str = "auto",
+    progress: Progress = silent,
+) -> tuple[FitPlan, ImageDataset]:
+    """Look at images, time a few trial steps, and choose every setting.
+
+    Args:
+        dataset: a folder, a data set's name, or anything else ``load_dataset`` reads.
+        minutes: the time there is.
+        seed: of the run.
+        device: where it will run.
+        progress: announces the reading of images.
+
+    Returns:
+        The plan, and the images at the size it works with.
+    """
+    if not 0.2 <= minutes <= 10_000:
+        raise UserError(f"minutes = {minutes} is not possible; use 0.2 to 10,000")
+    source = str(dataset) if not isinstance(dataset, ImageDataset) else "array"
+    base: dict[str, Any] = {
+        "recipe": "fit",
+        "data": {"source": source},
+        "runtime": {"seed": seed, "device": device},
+        "autoencoder": {"latent_dimension": 2},
+    }
+    given = dataset if isinstance(dataset, ImageDataset) else None
+    images = load_run_data(settings_from_tree(base, Settings), dataset=given, progress=progress)
+    size = _working_size(images.image_size)
+    if size != images.image_size:
+        base["data"]["image_size"] = size
+        images = load_run_data(
+            settings_from_tree(base, Settings), dataset=images, progress=progress
+        )
+    return _Planner(images, minutes).plan(base), images
+
+
+def _working_size(size: int) -> int:
+    """Keep images up to 64 pixels as they are; larger ones cost time that few folders repay."""
+    return min(size, 64)
+
+
+class _Planner:
+    """Chooses settings for some images and some minutes."""
+
+    def __init__(self, images: ImageDataset, minutes: float) -> None:
+        self.images, self.minutes = images, minutes
+        self.n = len(images.splits["train"])
+        self.reasons: list[str] = []
+        self.batch = min(128 if self.n > 20_000 else 64, max(2, self.n // 2))
+        self.dimension = self._dimension()
+        self.n_operators = 16 if self.dimension <= 16 else self.dimension
+
+    def plan(self, tree: dict[str, Any]) -> FitPlan:
+        budget = 60 * self.minutes
+        strategy, pairs = self._pairs(budget)
+        time_left = budget - pairs
+        width, step = self._width(SHARES["autoencoder"] * time_left)
+        operator_batch = min(100, self.n)
+        pace = Pace(step, self._time_operators(operator_batch), self._time_encoder(), pairs)
+        tree |= {
+            "autoencoder": {
+                "latent_dimension": self.dimension,
+                "width": width,
+                "batch_size": self.batch,
+                "learning_rate": 2e-3,
+                "schedule": "one-cycle",
+            },
+            "pairs": {"strategy": strategy, "n_neighbours": min(5, max(1, self.n - 1))},
+            "operators": {
+                "objective": self._objective(pace.operators, time_left),
+                "n_operators": self.n_operators,
+                "batch_size": operator_batch,
+                "learning_rate": 5e-3,
+                "schedule": "cosine",
+            },
+            "fine_tuning": {"epochs": 0},
+            "classifier": {"domain": "latent", "batch_size": min(250, self.n)},
+            "coefficient_encoder": {"batch_size": min(250, self.n), "kl_weight": 0.3},
+        }
+        settings = with_epochs(settings_from_tree(tree, Settings), pace, time_left, self.n)
+        source = choose_source(settings, self.images)
+        self.reasons.append(_identity_reason(source, self.n))
+        seconds = estimate(settings, pace, self.n) | {"closing": SHARES["closing"] * time_left}
+        return FitPlan(settings, self.minutes, seconds, pace, tuple(self.reasons))
+
+    def _objective(self, step: float, seconds: float) -> str:
+        """Let the pairs choose the objective unless that would eat up the time of the phase."""
+        if _BESIDE["operators"] * step <= 0.6 * SHARES["operators"] * seconds:
+            self.reasons.append("sparsity, decay and real parts: chosen from the pairs")
+            return "data"
+        self.reasons.append("sparsity and decay: the defaults, as trying others needs more time")
+        return "settings"
+
+    def in_a_hurry(self) -> bool:
+        """Say whether even the narrowest network would see too few of these images."""
+        step, enough = self._time_autoencoder(_WIDTHS[-1]), self._enough_steps()
+        return step * enough > SHARES["autoencoder"] * 60 * self.minutes
+
+    def _enough_steps(self) -> int:
+        return max(_FEWEST_STEPS, _FEWEST_EPOCHS * max(1, self.n // self.batch))
+
+    def _dimension(self) -> int:
+        """Choose the number of latent dimensions by the images' size, colour and number."""
+        channels, size, _ = self.images.image_shape
+        wanted = 10 if channels == 1 and size <= 32 else 32 if self.n >= 2_000 else 16
+        dimension = max(2, min(wanted, self.n // 4))
+        colour = "grey" if channels == 1 else "colour"
+        self.reasons.append(
+            f"{self.n:,} training images, {size} x {size} pixels, {colour}: {dimension} latent "
+            "dimensions"
+        )
+        return dimension
+
+    def _width(self, seconds: float) -> tuple[int, float]:
+        """Choose the widest network that still sees the images often enough."""
+        for width in _WIDTHS:
+            step = self._time_autoencoder(width)
+            if step * self._enough_steps() <= seconds or width == _WIDTHS[-1]:
+                rate = self.batch / step
+                self.reasons.append(f"network of width {width}: {rate:,.0f} images per second here")
+                return width, step
+        raise AssertionError("the narrowest width is always taken")
+
+    def _pairs(self, budget: float) -> tuple[str, float]:
+        """Pair by perceptual features if the time allows it, else by latents."""
+        searching = 2 * self.n**2 / (1e9 * _gigaflops())  # per feature
+        latent = searching * self.dimension + 5e-9 * self.n**2
+        try:
+            few = self.images.subset(self.images.splits["train"][:64])
+            size = input_size_for(self.images.image_size)
+            extractor = BACKBONES["auto"](size, None, cache_folder())
+            rows = torch.arange(len(few))
+            take = _seconds(lambda: extract_features(few, rows, extractor), warm=False)
+        except UserError as error:
+            self.reasons.append(f"pairs of latents: {error}")
+            return "latent", latent
+        perceptual = take / len(rows) * self.n + 1280 * searching + 5e-9 * self.n**2
+        if perceptual > _MOST_ON_PAIRS * budget:
+            self.reasons.append(
+                f"pairs of latents: perceptual features would take {perceptual / 60:.0f} min"
+            )
+            return "latent", latent
+        self.reasons.append("pairs: images with similar perceptual features")
+        return "perceptual", perceptual
+
+    def _time_autoencoder(self, width: int) -> float:
+        channels, size, _ = self.images.image_shape
+        network = build_autoencoder(
+            "auto",
+            image_size=size,
+            channels=channels,
+            latent_dimension=self.dimension,
+            width=width,
+        )
+        prefer_channels_last(network)
+        optimiser = torch.optim.Adam(network.parameters(), 1e-4)
+        rows = self.images.splits["train"][: self.batch]
+
+        def step() -> None:
+            images = self.images.batch(rows).contiguous(memory_format=torch.channels_last)
+            optimiser.zero_grad()
+            torch.autograd.backward(mse_loss(network.decode(network.encode(images)), images))
+            optimiser.step()
+
+        return _seconds(step)
+
+    def _time_operators(self, batch: int) -> float:
+        generator = torch.Generator().manual_seed(0)
+        z0 = torch.randn(batch, self.dimension, generator=generator)
+        z1 = z0 + 0.3 * torch.randn(batch, self.dimension, generator=generator)
+
+        def learn(n_steps: int) -> Callable[[], Any]:
+            return lambda: learn_operators(
+                z0, z1, self.n_operators, sparsity_weight=0.05, n_steps=n_steps, batch_size=batch
+            )
+
+        learn(1)()  # compiles
+        short, long = _seconds(learn(1), warm=False), _seconds(learn(6), warm=False)
+        return max(1e-4, (long - short) / 5)
+
+    def _time_encoder(self) -> float:
+        points = torch.randn(min(250, self.n), self.dimension)
+        operators = 0.3 * torch.randn(self.n_operators, self.dimension, self.dimension)
+        encoder = CoefficientEncoder(self.dimension, self.n_operators)
+        judge = LatentClassifier(latent_dimension=self.dimension, n_classes=10)
+        optimiser = torch.optim.Adam(encoder.parameters(), 1e-4)
+
+        def step() -> None:
+            scales = encoder(points)
+            moved = transport(
+                operators, laplace_from_uniform(scales, torch.rand_like(scales)), points
+            )
+            optimiser.zero_grad()
+            judge(moved).logsumexp(1).mean().backward()
+            optimiser.step()
+
+        return _seconds(step)
+
+
+def with_epochs(settings: Settings, pace: Pace, seconds: float, n_images: int) -> Settings:
+    """Give every phase as many epochs as fit into its share of some seconds.
+
+    Args:
+        settings: of the run; the epochs are replaced.
+        pace: how long steps take.
+        seconds: for everything that is still to be done.
+        n_images: training images.
+    """
+    encoder = {"coefficient_encoder": SHARES["identity"]}
+    shares = {"autoencoder": SHARES["autoencoder"], "operators": SHARES["operators"], **encoder}
+    changes: dict[str, Any] = {}
+    for phase, share in shares.items():
+        section = getattr(settings, phase)
+        per_epoch = max(1, n_images // section.batch_size)
+        n_steps = share * seconds / getattr(pace, phase)
+        n_steps = max(20.0, min(n_steps - _beside(settings, phase), _MOST_STEPS[phase]))
+        most = _MOST_EPOCHS[phase] * (_MORE_EPOCHS if n_images <= _FEW_IMAGES else 1)
+        epochs = min(n_steps / per_epoch, most)
+        changes[phase] = section.model_copy(update={"epochs": round(max(epochs, 0.01), 2)})
+    n_classifier = min(2_000, max(200, 10 * n_images // 250))
+    epochs = round(n_classifier / max(1, n_images // settings.classifier.batch_size), 2)
+    changes["classifier"] = settings.classifier.model_copy(update={"epochs": max(0.01, epochs)})
+    return settings.model_copy(update=changes)
+
+
+def estimate(settings: Settings, pace: Pace, n_images: int) -> dict[str, float]:
+    """Say how many seconds each phase is going to take."""
+    seconds = {"pairs": pace.pairs}
+    for phase in ("autoencoder", "operators", "coefficient_encoder"):
+        section = getattr(settings, phase)
+        n_steps = section.epochs * max(1, n_images // section.batch_size)
+        seconds[phase] = (n_steps + _beside(settings, phase)) * getattr(pace, phase)
+    return seconds
+
+
+def _beside(settings: Settings, phase: str) -> int:
+    given = phase == "operators" and settings.operators.objective == "settings"
+    return 0 if given else _BESIDE[phase]
+
+
+def _identity_reason(source: str | None, n_images: int) -> str:
+    if source is None:
+        return (
+            f"identity: none, as {n_images} images are fewer than {FEWEST_IMAGES}; moves go half "
+            "the way to the nearest image"
+        )
+    words = {
+        "labels": "a classifier trained on the labels",
+        "classifier": "your own classifier",
+        "graph": "groups of the neighbour graph, as there are no labels that differ",
+    }
+    return f"identity: {words[source]}"
+
+
+def _seconds(work: Callable[[], Any], *, warm: bool = True) -> float:
+    """Time a piece of work, repeated for a moment, after a first call that does not count."""
+    if warm:
+        work()
+    start, n_calls = time.perf_counter(), 0
+    while n_calls < 2 or (n_calls < 50 and time.perf_counter() - start < _TRIAL_SECONDS):
+        work()
+        n_calls += 1
+    return (time.perf_counter() - start) / n_calls
+
+
+def _gigaflops() -> float:
+    """Measure how fast this machine multiplies matrices."""
+    left = torch.randn(1024, 512)
+    return 2 * 1024 * 1024 * 512 / _seconds(lambda: left @ left.T) / 1e9

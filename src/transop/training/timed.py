@@ -1,0 +1,123 @@
+"""Train within a number of minutes: a plan first, and a new look at the clock between phases."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from transop.artifacts import RunFolder, write_atomically
+from transop.config import Settings, load_settings
+from transop.data import ImageDataset, load_dataset
+from transop.model import ManifoldAutoencoder
+from transop.progress import Progress, silent
+from transop.training.fit import build_model, wanted_phases
+from transop.training.phases import Phase, TrainingPlan, train_phases
+from transop.training.plan import SHARES, FitPlan, make_plan, with_epochs
+
+logger = logging.getLogger(__name__)
+
+# Phases that run without a look at the clock, and the share of the time that is theirs.
+_STAGES: tuple[tuple[str, ...], ...] = (
+    ("autoencoder",),
+    ("operators", "fine_tuning"),
+    ("classifier", "coefficient_encoder"),
+)
+
+
+def fit_in_time(
+    source: Any,
+    minutes: float,
+    *,
+    out: str | Path | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> ManifoldAutoencoder:
+    """Choose every setting for some images and minutes, train, and return the model.
+
+    Args:
+        source: a folder, a data set's name, an array or a data set.
+        minutes: the time there is; planning and training together keep to it.
+        out: the run folder; without one nothing but the returned model is kept.
+        seed: of all randomness.
+        device: auto, cpu, cuda, cuda:N or mps.
+        progress: announces long work.
+    """
+    start, show = time.monotonic(), progress or silent
+    given = source if isinstance(source, str | Path) else load_dataset(source, progress=progress)
+    plan, images = make_plan(given, minutes, seed=seed, device=device, progress=show)
+    for reason in plan.reasons:
+        logger.info("%s", reason)
+    with TemporaryDirectory() as scratch:
+        folder = RunFolder(Path(scratch if out is None else out))
+        named = isinstance(source, str | Path)
+        return train_in_time(plan, images, folder, start, named=named, progress=show)
+
+
+def train_in_time(
+    plan: FitPlan,
+    images: ImageDataset,
+    folder: RunFolder,
+    start: float,
+    *,
+    named: bool,
+    progress: Progress = silent,
+) -> ManifoldAutoencoder:
+    """Follow a plan; after each part the rest is fitted into the time that is left.
+
+    Args:
+        plan: what to do.
+        images: as the plan uses them.
+        folder: the run's, new or empty.
+        start: when the minutes began, by ``time.monotonic``.
+        named: whether the settings name a folder or data set that can be opened again.
+        progress: announces long work.
+    """
+    settings, end = plan.settings, start + 60 * plan.minutes
+    model: ManifoldAutoencoder | None = None
+    for number, stage in enumerate(_STAGES):
+        left = max(1.0, end - time.monotonic())
+        if number > 0:
+            settings = _fit_into(plan, settings, stage, left, images)
+            write_atomically(folder.config_file, settings.to_toml().encode())
+        logger.info("%s: about %s left", " and ".join(stage).replace("_", " "), _minutes(left))
+
+        def phases(chosen: Settings, dataset: ImageDataset, stage: Any = stage) -> dict[str, Phase]:
+            return {k: v for k, v in wanted_phases(chosen, dataset).items() if k in stage}
+
+        model = train_phases(
+            settings,
+            folder,
+            TrainingPlan(ManifoldAutoencoder, build_model, phases),
+            dataset=None if named and number == 0 else images,
+            resume=number > 0,
+            progress=progress,
+        )
+        if number == 0:
+            settings = load_settings(folder.config_file)  # with the source that was recorded
+    assert model is not None
+    return model
+
+
+def _fit_into(
+    plan: FitPlan, settings: Settings, stage: tuple[str, ...], left: float, images: ImageDataset
+) -> Settings:
+    """Give the phases still to come the epochs that fit into the seconds that are left."""
+    to_come = SHARES["operators"] + SHARES["identity"] + SHARES["closing"]
+    if stage[0] == "operators":
+        left -= plan.pace.pairs
+    else:
+        to_come -= SHARES["operators"]
+    n_images = len(images.splits["train"])
+    fitted = with_epochs(settings, plan.pace, max(1.0, left) / to_come, n_images)
+    changed = {name: getattr(fitted, name) for name in ("operators", "coefficient_encoder")}
+    if stage[0] != "operators":
+        del changed["operators"]  # done already
+    return settings.model_copy(update=changed)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} min"

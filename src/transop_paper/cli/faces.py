@@ -1,0 +1,29 @@
+"""``transop faces``: write drawn faces to disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transop.cli import Terminal, show_dataset
+
+
+def faces(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new or empty folder.")],
+    number: Annotated[int, typer.Option("-n", "--number", help="How many faces.")] = 5000,
+    image_size: Annotated[int, typer.Option(help="Height and width in pixels.")] = 64,
+    seed: Annotated[int, typer.Option(help="Decides which faces are drawn.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Draw faces with known factors and write them in the layout of CelebA."""
+    from transop.data import load_dataset
+    from transop_paper.faces import write_faces
+
+    terminal: Terminal = ctx.obj
+    write_faces(folder, number, seed=seed, size=image_size, progress=terminal.progress)
+    terminal.notice(f"wrote {number:,} faces to {folder}")
+    dataset = load_dataset("celeba", path=folder, image_size=image_size, progress=terminal.progress)
+    show_dataset(terminal, dataset, as_json=as_json)

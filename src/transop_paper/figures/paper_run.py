@@ -1,0 +1,112 @@
+"""What figures are computed from: a run, the runs it is compared with, and one classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transop.errors import UserError
+from transop.progress import Progress, silent
+from transop.run import Run
+from transop_paper.figures.companions import (
+    COMPANIONS,
+    Companion,
+    find_companion,
+    find_image_classifier,
+    load_companion,
+)
+
+Scale = Literal["quick", "full"]
+
+
+class PaperRun(Run):
+    """A trained run with what figures compare it with.
+
+    Attributes:
+        scale: how much the figures compute.
+        given: companions that live elsewhere, by name.
+    """
+
+    scale: Scale = "quick"
+    given: Mapping[str, Path] = {}
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        scale: Scale = "full",
+        companions: Mapping[str, Path] | None = None,
+        data: Any = None,
+        progress: Progress = silent,
+        **options: Any,
+    ) -> Self:
+        """Open a run of our method for its figures.
+
+        Args:
+            path: the run folder.
+            scale: how much the figures compute.
+            companions: runs to compare with that live elsewhere, by name.
+            data: the images of the run again, if they have moved or came from an array.
+            progress: announces long work.
+            **options: passed on to ``Run.open``.
+        """
+        unknown = set(companions or {}) - set(COMPANIONS)
+        if unknown:
+            raise UserError(f"companion '{unknown.pop()}' is unknown; use {', '.join(COMPANIONS)}")
+        run = super().open(path, data=data, progress=progress, **options)
+        run.scale, run.given = scale, dict(companions or {})
+        return run
+
+    @cached_property
+    def _companions(self) -> dict[str, Companion]:
+        return {}
+
+    def companion(self, name: str) -> Any:
+        """Give a model of the comparison by name; each is found once, trained if need be."""
+        if name not in self._companions:
+            with torch.enable_grad():
+                self._companions[name] = (
+                    load_companion(self.given[name], self.data)
+                    if name in self.given
+                    else find_companion(self, name)
+                )
+        return self._companions[name]
+
+    @cached_property
+    def image_classifier(self) -> Callable[[Tensor], Tensor]:
+        """The classifier that names decoded images, the same for every method."""
+        return find_image_classifier(self)
+
+    def sized(self, quick: int, full: int) -> int:
+        """Choose how many by the scale."""
+        return quick if self.scale == "quick" else full
+
+    def examples(self) -> np.ndarray:
+        """Choose one held-out image per class, at most ten; without labels the first four.
+
+        Of each class, the image whose latent is closest to the class's mean: a typical one.
+        """
+        rows = self.held_out_rows[:2000]
+        if self.dataset.labels is None:
+            return rows[:4]
+        latents = self.model.encode(self.dataset.batch(rows)).cpu()
+        labels = self.dataset.labels[rows]
+        chosen = []
+        for label in np.unique(labels)[:10]:
+            members = np.flatnonzero(labels == label)
+            distance = (latents[members] - latents[members].mean(0)).norm(dim=1)
+            chosen.append(rows[members[int(distance.argmin())]])
+        return np.array(chosen)
+
+
+def as_array(tensor: Tensor) -> np.ndarray:
+    """Bring a tensor to a NumPy array for storing."""
+    array: np.ndarray = tensor.detach().cpu().numpy()
+    return array
