@@ -146,7 +146,7 @@ class LeastLiked:
         scales = self._multiplier * self._model.scales_at(points)
         drawn = torch.randn(scales.shape, generator=self._generator)
         direction = self._steepest(network, points, scales, drawn)
-        moved = self._model.transport(points, _unit(direction) * scales)
+        moved = self._model.transport(_unit(direction) * scales, points)
         if self._threshold is not None:
             names = self._model.classify_latents(points).argmax(1, keepdim=True)
             kept = self._model.classify_latents(moved).softmax(1).gather(1, names)
@@ -161,7 +161,7 @@ class LeastLiked:
             before = network(self._model.decode(points)).softmax(1)
         start = (_SMALL * _unit(drawn)).requires_grad_(True)
         with torch.enable_grad():
-            moved = self._model.transport(points, start * scales, gradients=True)
+            moved = self._model.transport(start * scales, points, gradients=True)
             after = network(self._model.decode(moved, gradients=True)).log_softmax(1)
             change = kl_div(after, before, reduction="sum")
         (gradient,) = torch.autograd.grad(change, start)

@@ -146,7 +146,7 @@ def test_least_liked_moves_change_the_networks_opinion_more_than_random_ones(mod
     scales = model.scales_at(latents)
     drawn = torch.randn(scales.shape, generator=generator)
     drawn = torch.nn.functional.normalize(drawn, dim=1) * scales.shape[1] ** 0.5
-    at_random = model.decode(model.transport(latents, drawn * scales))
+    at_random = model.decode(model.transport(drawn * scales, latents))
     assert change(against.move(rows, network)) > 1.2 * change(at_random)
 
 
