@@ -226,6 +226,7 @@ class UnlabelledRow:
             latents,
             multiplier=self._row.multiplier,
             threshold=self._row.threshold,
+            residual=self._wanted.residual,
             generator=self._generator,
         )
         return pool, length, least_liked
@@ -246,11 +247,11 @@ class UnlabelledRow:
 
         def draw_unlabelled(n: int) -> tuple[Tensor, Tensor, Tensor]:
             rows = torch.randint(len(self._train_rows), (n,), generator=self._generator)
-            changed = self._moved(rows, pool)
-            n_against = round(self._wanted.adversarial * n)
-            if least_liked is not None and n_against:
-                changed[:n_against] = least_liked.move(rows[:n_against], network)
-            return rows, self._images(rows), self._distorted(changed)
+            images, changed = self._images(rows), self._moved(rows, pool)
+            against = slice(round(self._wanted.adversarial * n))
+            if least_liked is not None and against.stop:
+                changed[against] = least_liked.move(rows[against], images[against], network)
+            return rows, images, self._distorted(changed)
 
         trained, more = train_consistently(
             network,
