@@ -18,6 +18,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PositiveFloat,
     ValidationError,
     field_validator,
     model_validator,
@@ -270,7 +271,10 @@ class CoefficientEncoderSettings(Section):
         description="zeta of the fixed prior; if left out, moves as long as images are apart",
     )
     kl_weight: float = Field(0.5, ge=0)
-    scale_multiplier: float = Field(0.1, gt=0)
+    scale_multiplier: PositiveFloat | Literal["neighbours"] = Field(
+        0.1,
+        description="where scales begin; 'neighbours': moves half the way to the nearest image",
+    )
     target: Literal["labels", "classifier"] = "classifier"
     distil: bool = Field(True, description="train against a latent copy of classifier(decoder(z))")
     distil_samples: int = Field(60_000, ge=1_000)

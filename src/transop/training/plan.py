@@ -165,7 +165,11 @@ class _Planner:
             },
             "fine_tuning": {"epochs": 0},
             "classifier": {"domain": "latent", "batch_size": min(250, self.n)},
-            "coefficient_encoder": {"batch_size": min(250, self.n), "kl_weight": 0.3},
+            "coefficient_encoder": {
+                "batch_size": min(250, self.n),
+                "kl_weight": 0.3,
+                "scale_multiplier": "neighbours",
+            },
         }
         settings = with_epochs(settings_from_tree(tree, Settings), pace, time_left, self.n)
         source = choose_source(settings, self.images)
