@@ -1,8 +1,9 @@
 """What operators are worth in the features of an image network: identity, few labels, retrieval.
 
-    python benchmarks/embeddings_study.py FRUITS.npz CELEBA_FOLDER [--images 4000] [--seeds 5]
+    python benchmarks/embeddings_study.py --fruits FRUITS.npz --celeba FOLDER [--images 4000]
+        [--seeds 5] [--steps 250]
 
-FRUITS.npz has `images`, `labels` and `frame` (a turntable); CELEBA_FOLDER has CelebA's own layout.
+FRUITS.npz has `images`, `labels` and `frame` (a turntable); FOLDER has CelebA's own layout.
 Features are those of EfficientNet-Lite0 (extra `perceptual`), reduced to 64 principal directions
 and divided by their mean length. All moves are compared at equal mean length |dz| / |z|, because
 short moves keep identity whatever their direction. Prints Markdown tables: means over seeds with
@@ -118,15 +119,22 @@ def movers(z: Tensor, near: Tensor, learned: transop.LearnedOperators) -> dict[s
     }
 
 
-def move_by(mover: Mover, points: Tensor, length: float, seed: int) -> Tensor:
+def strength_for(mover: Mover, points: Tensor, length: float, seed: int) -> float:
     """Find the strength at which moves have a mean relative length, by bisection."""
     low, high = 0.0, 64.0
-    for _ in range(20):
+    for _ in range(16):
         middle = (low + high) / 2
         moved = mover(points, middle, torch.Generator().manual_seed(seed))
         far = ((moved - points).norm(dim=1) / points.norm(dim=1)).mean()
         low, high = (middle, high) if float(far) < length else (low, middle)
-    return mover(points, low, torch.Generator().manual_seed(seed))
+    return low
+
+
+def move_by(mover: Mover, points: Tensor, length: float, seed: int, n_copies: int) -> list[Tensor]:
+    """Move points several times, by a mean relative length."""
+    strength = strength_for(mover, points, length, seed)
+    source = torch.Generator().manual_seed(seed)
+    return [mover(points, strength, source) for _ in range(n_copies)]
 
 
 def kept_identity(data: Vectors, moves: dict[str, Mover], seed: int) -> dict[str, list[float]]:
@@ -138,7 +146,7 @@ def kept_identity(data: Vectors, moves: dict[str, Mover], seed: int) -> dict[str
     ]
     kept: dict[str, list[float]] = {}
     for name, mover in moves.items():
-        there = [move_by(mover, test, length, seed).numpy() for length in LENGTHS]
+        there = [move_by(mover, test, length, seed, 1)[0].numpy() for length in LENGTHS]
         kept[name] = [
             float(np.mean([(h.predict(z) == h.predict(test.numpy())).mean() for h in heads]))
             for z in there
@@ -156,15 +164,11 @@ def few_labels(data: Vectors, moves: dict[str, Mover], seed: int) -> dict[str, f
     few, test = data.z[rows], data.z[data.held_out].numpy()
     found = {}
     for name, mover in [("none", None), *moves.items()]:
-        copies = [few] if mover is None else [few, *_copies(mover, few, seed)]
+        copies = [few] if mover is None else [few, *move_by(mover, few, 0.3, seed, COPIES)]
         labels = np.tile(trait[rows], len(copies))
         head = LogisticRegression(C=10, max_iter=500).fit(torch.cat(copies).numpy(), labels)
         found[name] = float((head.predict(test) == trait[data.held_out]).mean())
     return found
-
-
-def _copies(mover: Mover, points: Tensor, seed: int) -> list[Tensor]:
-    return [move_by(mover, points, 0.3, 1000 * seed + copy) for copy in range(COPIES)]
 
 
 def retrieve_ahead(data: Vectors, learned: transop.LearnedOperators) -> dict[str, float]:
@@ -193,12 +197,12 @@ def retrieve_ahead(data: Vectors, learned: transop.LearnedOperators) -> dict[str
     return right
 
 
-def study(data: Vectors, n_seeds: int) -> None:
+def study(data: Vectors, n_seeds: int, n_steps: int) -> None:
     """Learn operators with several seeds and print all tables."""
     train = data.z[~data.held_out]
     near = nearest_neighbours(train, 5)
     z0, z1 = train.repeat_interleave(5, 0), train[near.flatten()]
-    chosen = transop.choose_objective(z0, z1, OPERATORS)
+    chosen = transop.choose_objective(z0, z1, OPERATORS, n_steps=min(100, n_steps))
     kept, accuracy, ahead, paths = [], [], [], None
     for seed in range(n_seeds):
         learned = transop.learn_operators(
@@ -206,7 +210,7 @@ def study(data: Vectors, n_seeds: int) -> None:
             z1,
             OPERATORS,
             **vars(chosen),
-            n_steps=250,
+            n_steps=n_steps,
             generator=torch.Generator().manual_seed(seed),
         )
         paths, moves = learned.paths, movers(train, near, learned)
@@ -235,21 +239,24 @@ def _interval(values: list[float]) -> str:
 def main() -> None:
     """Read both sets and study each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("fruits", type=Path)
-    parser.add_argument("celeba", type=Path)
+    parser.add_argument("--fruits", type=Path)
+    parser.add_argument("--celeba", type=Path)
     parser.add_argument("--images", type=int, default=4000)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=250)
     parser.add_argument("--cache", type=Path, default=Path("runs/embeddings"))
     wanted = parser.parse_args()
     wanted.cache.mkdir(parents=True, exist_ok=True)
-    images, traits, held_out, frame = read_fruits(wanted.fruits, wanted.images)
-    z = reduce(embed(images, wanted.cache / f"fruits-{len(images)}.npy"), held_out)
-    print(f"## Fruits on a turntable, {len(z)} images, object kept\n")
-    study(Vectors(z, traits, held_out, frame), wanted.seeds)
-    images, traits, held_out = read_celeba(wanted.celeba, wanted.images)
-    z = reduce(embed(images, wanted.cache / f"celeba-{len(images)}.npy"), held_out)
-    print(f"\n## CelebA, {len(z)} images, mean of {len(TRAITS)} attributes kept\n")
-    study(Vectors(z, traits, held_out), wanted.seeds)
+    if wanted.fruits is not None:
+        images, traits, held_out, frame = read_fruits(wanted.fruits, wanted.images)
+        z = reduce(embed(images, wanted.cache / f"fruits-{len(images)}.npy"), held_out)
+        print(f"## Fruits on a turntable, {len(z)} images, object kept\n")
+        study(Vectors(z, traits, held_out, frame), wanted.seeds, wanted.steps)
+    if wanted.celeba is not None:
+        images, traits, held_out = read_celeba(wanted.celeba, wanted.images)
+        z = reduce(embed(images, wanted.cache / f"celeba-{len(images)}.npy"), held_out)
+        print(f"\n## CelebA, {len(z)} images, mean of {len(TRAITS)} attributes kept\n")
+        study(Vectors(z, traits, held_out), wanted.seeds, wanted.steps)
 
 
 if __name__ == "__main__":

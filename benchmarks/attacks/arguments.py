@@ -31,7 +31,7 @@ _NUMBERS = [
     "99999999999999999999",
 ]
 _NUMBERS += ["0x10", "1_0", " 1", "١", "True", "None", "9" * 5000]
-_PATHS = ["", "none", "/", "/dev/null", "/dev/zero", "/proc/self/mem", "x" * 300, "a/" * 1200 + "b"]
+_PATHS = ["", "none", "x" * 300, "a/" * 1200 + "b"]
 _PATHS += ["..", "~", "~nobody/x", "*", "-", "--", "http://127.0.0.1:9/x", "{run}", "{run}/x/y"]
 _PATHS += ["{png}", "{folder}", "{fifo}", "{loop}", "{run}/config.json", "owner/name"]
 _WORDS = ["", "x", "auto", "é", "😀", "\x1b[31m", "%s", "$(true)", "; true", "x" * 5000, "cuda:7"]
@@ -64,6 +64,8 @@ _COMMANDS: dict[str, tuple[str, dict[str, list[str]]]] = {
     ),
     "explore": ("none", {"--port": _NUMBERS, "--host": _WORDS}),
 }
+# What would be served, or searched for images, until the clock runs out.
+_HONEST = {"explore": ("{run}",), "data": ("/", "..", "~"), "augment": ("/", "..", "~")}
 _FEW = {"-n", "--steps", "--image-size", "--images"}  # whose large values are honest work
 
 
@@ -106,7 +108,7 @@ class Arguments:
         arguments = [places[position] for position in positions.split()]
         if chance.random() < 0.35:
             place = chance.randrange(len(arguments))
-            wrong = [word for word in _PATHS + _WORDS if name != "explore" or word != "{run}"]
+            wrong = [word for word in _PATHS + _WORDS if word not in _HONEST.get(name, ())]
             arguments[place] = chance.choice(wrong).format(**places)
         for option in chance.sample(list(options), chance.randrange(min(3, len(options)) + 1)):
             values = options[option]

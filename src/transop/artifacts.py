@@ -78,7 +78,7 @@ def read_json(path: Path) -> Any:
         return json.loads(read_regular(path, most_bytes=_LARGEST_JSON).decode("utf-8"))
     except FileNotFoundError:
         raise ArtifactError(f"'{path}' does not exist") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"'{path}' is not readable JSON: {error}") from None
 
 

@@ -99,7 +99,14 @@ class AutoencoderSettings(Section):
     learning_rate: float = Field(2e-3, gt=0)
     schedule: Literal["constant", "one-cycle", "cosine"] = "one-cycle"
     weights: str | None = Field(
-        None, description="a run whose trained autoencoder is taken over instead of training one"
+        None,
+        description="a run whose trained autoencoder is taken over instead of training one; with "
+        "a factory, the safetensors file of its modules",
+    )
+    factory: str | None = Field(
+        None,
+        description="module:function that returns your own encoder and decoder (or None); "
+        "latent_dimension is then the number of principal directions that operators act on",
     )
 
 

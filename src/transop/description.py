@@ -33,6 +33,17 @@ class NetworkDescription(_Part):
     width: Size
 
 
+class ModulesDescription(_Part):
+    """An autoencoder of the user's own modules, which are never imported from a file."""
+
+    image_shape: list[Size] = Field(min_length=1, max_length=4)
+    latent_shape: list[Size] = Field(min_length=1, max_length=4)
+    latent_dimension: Size
+    has_decoder: bool
+    explained: float | None = Field(ge=0, le=1)
+    frozen: bool
+
+
 class OperatorsDescription(_Part):
     """The dictionary of operators."""
 
@@ -118,7 +129,7 @@ class IdentityDescription(_Part):
 class ModelDescription(_Part):
     """Everything about a ``ManifoldAutoencoder`` but its weights."""
 
-    autoencoder: NetworkDescription
+    autoencoder: NetworkDescription | ModulesDescription
     operators: OperatorsDescription
     latent_scale: Scale
     sparsity_weight: float = Field(ge=0, le=_LARGEST_SCALE)

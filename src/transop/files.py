@@ -1,8 +1,8 @@
 """The one place that opens files a user names, and the one that writes folders in one step.
 
-Only regular files are opened: a link to a device never ends, a named pipe waits for ever, and the
-files of process folders (``/proc``, ``/sys``) are no data. Everything else raises an `OSError`
-that says what the file is, which callers report like any other unreadable file.
+Only regular files are opened: a link to a device never ends, a named pipe may wait without end,
+and the files of process folders (``/proc``, ``/sys``) are no data. Everything else raises an
+`OSError` that says what the file is, which callers report like any other unreadable file.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def digest_of_file(path: str | Path, algorithm: str = "sha256") -> str:
 
 @contextlib.contextmanager
 def scratch_folder(parent: Path) -> Iterator[Path]:
-    """Lend an empty folder beside the final place; it is gone afterwards, whatever happens.
+    """Give an empty folder beside the final place; it is removed afterwards, whatever happens.
 
     A power cut leaves it behind; so folders that are more than a day old are removed first.
     """

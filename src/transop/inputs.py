@@ -118,7 +118,7 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Take one of a few words."""
     if not isinstance(value, str) or value not in choices:
         raise UserError(
-            f"{name} = {show(value)} is unknown; choose {' or '.join(map(repr, choices))}"
+            f"{name} = {show(value)} is unknown; choose one of {', '.join(map(repr, choices))}"
         )
 
 
@@ -174,7 +174,12 @@ def check_times(times: Any, like: Tensor) -> Float[Tensor, " t"]:
 
 
 def check_images(
-    images: Any, image_shape: tuple[int, ...], like: Tensor, *, values: bool = True
+    images: Any,
+    image_shape: tuple[int, ...],
+    like: Tensor,
+    *,
+    values: bool = True,
+    bounded: bool = True,
 ) -> tuple[Float[Tensor, "b ..."], bool]:
     """Bring images to a device as a batch.
 
@@ -183,6 +188,7 @@ def check_images(
         image_shape: channels, height and width the network takes.
         like: a weight whose device and type to take on.
         values: look at the values too, which costs a pass over them and cannot be compiled.
+        bounded: they must lie in [0, 1]; networks of the user's own may take others.
 
     Returns:
         The batch, and whether it was a single image.
@@ -203,7 +209,9 @@ def check_images(
     batch = as_batch(batch, ndim=ndim + 1).to(like.device, like.dtype)
     if values and batch.numel():
         low, high = (float(value) for value in batch.detach().aminmax())
-        if not (low >= -_SLACK and high <= 1 + _SLACK):
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise UserError(f"images have values from {low:g} to {high:g}; remove NaN and infinity")
+        if bounded and not (low >= -_SLACK and high <= 1 + _SLACK):
             raise UserError(f"images have values from {low:g} to {high:g}; pass values in [0, 1]")
     return batch, single
 

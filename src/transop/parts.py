@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
+from math import prod
 from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
 
-from transop.description import FactoryDescription, ModelDescription
+from transop.description import (
+    FactoryDescription,
+    ModelDescription,
+    ModulesDescription,
+    NetworkDescription,
+)
 from transop.errors import ArtifactError
 from transop.networks import (
     Autoencoder,
     CoefficientEncoder,
+    ModuleAutoencoder,
+    ModulesShape,
+    PrincipalDirections,
     build_autoencoder,
     build_classifier,
 )
+from transop.networks.modules import Call
 from transop.operators import TransportOperators
 
 logger = logging.getLogger(__name__)
@@ -35,46 +46,86 @@ class Parts(Networks):
     operators: TransportOperators
 
 
-def build_parts(description: ModelDescription, classifier: nn.Module | None = None) -> Parts:
-    """Build every module of a model from names and numbers.
+@dataclass(frozen=True)
+class OwnModules:
+    """The user's own modules, which a file never imports.
+
+    Attributes:
+        classifier: decides what counts as the same.
+        encoder: inputs to latents.
+        decoder: latents to inputs.
+    """
+
+    classifier: nn.Module | None = None
+    encoder: Call | None = None
+    decoder: Call | None = None
+
+
+def build_parts(description: ModelDescription, given: OwnModules) -> Parts:
+    """Build every module of a model from names and numbers, and from what the user gives.
 
     Args:
         description: names and numbers.
-        classifier: takes the place of a classifier of the user's own, which is never imported.
+        given: takes the place of modules of the user's own, which are never imported.
     """
     known = description.classifier
-    if isinstance(known, FactoryDescription) and classifier is None:
+    if isinstance(known, FactoryDescription) and given.classifier is None:
         logger.warning(
             "the model's classifier was built by %s; pass classifier= to load it", known.factory
         )
     return {
-        **_networks(description, classifier),
+        **_networks(description, given),
         "operators": TransportOperators(**description.operators.model_dump()),
     }
 
 
-def _networks(description: ModelDescription, classifier: nn.Module | None) -> Networks:
+def _networks(description: ModelDescription, given: OwnModules) -> Networks:
     encoder, known = description.coefficient_encoder, description.classifier
+    classifier = given.classifier
     if known is not None and classifier is None and not isinstance(known, FactoryDescription):
         classifier = build_classifier(known.network, **known.numbers.model_dump())
     return {
-        "autoencoder": build_autoencoder(**description.autoencoder.model_dump()),
+        "autoencoder": _autoencoder(description.autoencoder, given),
         "coefficient_encoder": CoefficientEncoder(**encoder.model_dump()) if encoder else None,
         "classifier": None if known is None else classifier,
     }
 
 
+def _autoencoder(
+    description: NetworkDescription | ModulesDescription, given: OwnModules
+) -> Autoencoder:
+    """Build one of our own autoencoders, or put the user's modules together again."""
+    if isinstance(description, NetworkDescription):
+        return build_autoencoder(**description.model_dump())
+    if given.encoder is None or (given.decoder is None) == description.has_decoder:
+        wanted = "encoder= and decoder=" if description.has_decoder else "encoder= and no decoder="
+        raise ArtifactError(f"the model's autoencoder is your own, pass {wanted} to load it")
+    own = ModulesShape(
+        tuple(description.image_shape),
+        tuple(description.latent_shape),
+        description.latent_dimension,
+        description.has_decoder,
+    )
+    principal = None
+    if description.explained is not None:
+        width = prod(own.latent_shape)
+        principal = PrincipalDirections(own.latent_dimension, width, description.explained)
+    return ModuleAutoencoder(
+        own, given.encoder, given.decoder, principal, frozen=description.frozen
+    )
+
+
 def check_shapes(
-    description: ModelDescription, weights: dict[str, Tensor], classifier: nn.Module | None = None
+    description: ModelDescription, weights: dict[str, Tensor], given: OwnModules
 ) -> None:
     """Refuse weights that a description does not lead to, before any of them is read.
 
     Args:
         description: names and numbers; the networks are built without memory for their weights.
         weights: shapes and types; values are not looked at.
-        classifier: the user's own, if it was passed in.
+        given: the user's own modules.
     """
-    expected = _shapes(description, classifier)
+    expected = _shapes(description, given)
     reads_classifier = any(name.startswith("classifier.") for name in expected)
     for name, weight in weights.items():
         if name.startswith("classifier.") and not reads_classifier:
@@ -90,15 +141,15 @@ def check_shapes(
         raise ArtifactError(f"the model's file lacks the weight '{min(missing)}'")
 
 
-def _shapes(
-    description: ModelDescription, classifier: nn.Module | None
-) -> dict[str, tuple[int, ...]]:
+def _shapes(description: ModelDescription, given: OwnModules) -> dict[str, tuple[int, ...]]:
     """List the shapes of all weights a description leads to, allocating none of them."""
     operators = description.operators
     square = (operators.n_operators, operators.dimension, operators.dimension)
     try:
         with torch.device("meta"):
-            networks = _networks(description, classifier)
+            networks = _networks(description, given)
+    except ArtifactError:
+        raise
     except (TypeError, ValueError, RuntimeError) as error:
         first = str(error).splitlines()[0]
         raise ArtifactError(f"the model's description cannot be built: {first}") from None

@@ -55,9 +55,11 @@ def run(tmp_path_factory):
 
 
 TINY = ["--scale", "quick", "--set", "n_steps=5", "--set", "pool_size=40"]
+TINY += ["--set", "n_unlabelled_steps=3", "--set", "unlabelled_batch_size=20"]
 
 
-def test_every_row_runs_and_leaves_table_and_picture(run, capfd):
+def test_every_row_runs_and_leaves_table_and_picture(run, monkeypatch, capfd):
+    monkeypatch.setattr("transop_paper.scarce.few_label_identity._OPINION_STEPS", 100)
     command = ["paper", "table1", "--run", str(run), "--seeds", "1", *TINY]
     assert cli.run(command) == 0
     shown = capfd.readouterr()
@@ -65,10 +67,13 @@ def test_every_row_runs_and_leaves_table_and_picture(run, capfd):
     folder = run / "table1"
     with (folder / "table1.csv").open() as file:
         table = list(csv.DictReader(file))
-    assert len(table) == 14
+    assert len(table) == 30
     assert {line["labels_used"] for line in table} >= {"the 100 labels only"}
     assert (folder / "table1.png").exists()
-    assert len(list((folder / "results").glob("*.json"))) == 14
+    with (folder / "differences.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 29
+    assert "semi-transport minus" in shown.out
+    assert len(list((folder / "results").glob("*.json"))) == 30
 
 
 @pytest.mark.parametrize(("stored_size", "model_size"), [(12, 16), (200, 64)])

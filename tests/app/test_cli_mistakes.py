@@ -43,7 +43,7 @@ def test_a_recipe_that_is_no_regular_file_is_not_waited_for(tmp_path, capfd):
     import os
 
     os.mkfifo(tmp_path / "r.toml")
-    assert "no regular file" in refused(capfd, "train", str(tmp_path / "r.toml"))
+    assert "not a regular file" in refused(capfd, "train", str(tmp_path / "r.toml"))
 
 
 @pytest.mark.parametrize("command", [["train"], ["train", "--resume"], ["demo"]])

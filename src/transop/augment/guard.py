@@ -143,6 +143,7 @@ class GuardedWalk:
         guard: Guard,
         latents: Float[Tensor, "b d"],
         names: Int[Tensor, " b"],
+        rest: Float[Tensor, "b w"] | None = None,
         *,
         all_or_none: bool = False,
     ) -> None:
@@ -153,10 +154,11 @@ class GuardedWalk:
             guard: the judge.
             latents: where the walks start.
             names: what the judge must go on calling them.
+            rest: the part of their latents that operators leave alone, if there is one.
             all_or_none: accept a draw only if every point accepts it.
         """
         self._model, self._guard, self._names = model, guard, names
-        self._latents, self._all_or_none = latents, all_or_none
+        self._latents, self._rest, self._all_or_none = latents, rest, all_or_none
         self._looks = guard.reads_images(model)
         self._found: GuardedWalks | None = None
 
@@ -185,7 +187,10 @@ class GuardedWalk:
 
     def _judge(self, rows: Tensor, ends: Tensor, coefficients: Tensor) -> Int[Tensor, " r"]:
         """Note down the walks of some rows and give back the rows that were refused."""
-        pictures = self._model.decode(ends) if self._looks else None
+        pictures = None
+        if self._looks:
+            rest = None if self._rest is None else self._rest[rows]
+            pictures = self._model.decode(ends, rest=rest)
         logits = self._guard.logits(self._model, ends if pictures is None else pictures)
         accepted = self._guard.accepts(logits, self._names[rows])
         if self._all_or_none:

@@ -156,15 +156,36 @@ class TransportAugment(nn.Module):
         Returns:
             The images, and which of them a guard accepted (all without one).
         """
+        walks = self._walks_from(latents, labels)
+        pictures = self.model.decode(walks.ends) if walks.pictures is None else walks.pictures
+        return pictures, walks.accepted
+
+    @torch.no_grad()
+    def move(
+        self, latents: Float[Tensor, "b d"], labels: Int[Tensor, " b"] | None = None
+    ) -> tuple[Float[Tensor, "b d"], Bool[Tensor, " b"]]:
+        """Draw moved points in latent space; needs no decoder.
+
+        Args:
+            latents: where to start, in scaled units; every point is moved.
+            labels: what a guard must go on calling the points; its own opinion if left out.
+
+        Returns:
+            The moved points, and which of them a guard accepted (all without one); a refused
+            point stays where it was.
+        """
+        walks = self._walks_from(latents, labels)
+        start = check_latents(latents, self.model.latent_dimension, self.model.operators.weight)
+        return torch.where(walks.accepted[:, None], walks.ends, start), walks.accepted
+
+    def _walks_from(self, latents: Any, labels: Any) -> GuardedWalks:
         self._follow()
         points = check_latents(latents, self.model.latent_dimension, self.model.operators.weight)
         if points.ndim != 2:
             raise UserError(f"latents have shape {tuple(points.shape)}; pass (number, dimensions)")
         names = None if labels is None else self._check_labels(labels, len(points))
-        images = self.model.decode(points) if names is None else points
-        walks = self._walks(images, points, names)
-        pictures = self.model.decode(walks.ends) if walks.pictures is None else walks.pictures
-        return pictures, walks.accepted
+        looks = self.guard is not None and names is None and self.guard.reads_images(self.model)
+        return self._walks(self.model.decode(points) if looks else points, points, names)
 
     def train(self, mode: bool = True) -> TransportAugment:
         """Switch the module's own mode; the model inside stays in evaluation mode."""
@@ -217,9 +238,10 @@ class TransportAugment(nn.Module):
         else:
             params = _check_params(params, len(batch), self.model)
             rows = params["apply"].nonzero()[:, 0]
-            latents = self.model.encode(batch[rows])
+            latents, rest = self.model.encode(batch[rows]), self.model.rest(batch[rows])
             ends = retrace(self.model.transport, latents, params["coefficients"][rows])
-            pictures = self._redraw(batch[rows], latents, self.model.decode(ends))
+            pictures = self.model.decode(ends, rest=rest)
+            pictures = self._redraw(batch[rows], latents, rest, pictures)
         self.params = params
         result = batch.index_copy(0, rows, pictures)
         return (result[0] if single else result).to(given.device, given.dtype)
@@ -230,11 +252,13 @@ class TransportAugment(nn.Module):
         """Draw what to do, and do it, since a guard has to look at the result anyway."""
         apply = self._choose_images(batch)
         rows = apply.nonzero()[:, 0]
-        latents = self.model.encode(batch[rows])
+        latents, rest = self.model.encode(batch[rows]), self.model.rest(batch[rows])
         names = None if labels is None else self._check_labels(labels, len(batch))[rows]
-        walks = self._walks(batch[rows], latents, names)
-        pictures = self.model.decode(walks.ends) if walks.pictures is None else walks.pictures
-        pictures = self._redraw(batch[rows], latents, pictures)
+        walks = self._walks(batch[rows], latents, names, rest)
+        pictures = walks.pictures
+        if pictures is None:
+            pictures = self.model.decode(walks.ends, rest=rest)
+        pictures = self._redraw(batch[rows], latents, rest, pictures)
         refused = ~walks.accepted
         pictures[refused] = batch[rows[refused]]
         apply[rows[refused]] = False
@@ -247,7 +271,9 @@ class TransportAugment(nn.Module):
         }
         return params, rows, pictures
 
-    def _walks(self, images: Tensor, latents: Tensor, names: Tensor | None) -> GuardedWalks:
+    def _walks(
+        self, images: Tensor, latents: Tensor, names: Tensor | None, rest: Tensor | None = None
+    ) -> GuardedWalks:
         def draw(points: Tensor) -> tuple[Tensor, Tensor]:
             return walk(self.model.transport, self._scales, points, self._uniform(points))
 
@@ -261,7 +287,7 @@ class TransportAugment(nn.Module):
             inputs = images if self.guard.reads_images(self.model) else latents
             names = self.guard.logits(self.model, inputs).argmax(1)
         guarded = GuardedWalk(
-            self.model, self.guard, latents, names, all_or_none=self.same_on_batch
+            self.model, self.guard, latents, names, rest, all_or_none=self.same_on_batch
         )
         return guarded.run(draw)
 
@@ -287,7 +313,7 @@ class TransportAugment(nn.Module):
             )
 
         with torch.no_grad():
-            latents = network.encode(batch) / scale
+            latents, rest = network.encode(batch) / scale, network.rest(batch)
             if params is None:
                 apply = self._choose_images(batch)
                 ends, coefficients = walk(move, self._scales, latents, self._uniform(latents))
@@ -295,18 +321,21 @@ class TransportAugment(nn.Module):
                     self.params = {"apply": apply, "coefficients": coefficients}
             else:
                 apply, ends = params["apply"], retrace(move, latents, params["coefficients"])
-            pictures = network.decode(ends * scale)
+            pictures = network.decode(ends * scale, rest)
             if self.residual:
-                missing = batch - network.decode(latents * scale)
+                missing = batch - network.decode(latents * scale, rest)
                 pictures = (pictures + self.residual * missing).clamp(0, 1)
-            result = torch.where(apply[:, None, None, None], pictures, batch)
+            chosen = apply.reshape(-1, *(1,) * (batch.ndim - 1))
+            result = torch.where(chosen, pictures, batch)
         return (result[0] if single else result).to(images.device, images.dtype)
 
-    def _redraw(self, images: Tensor, latents: Tensor, pictures: Tensor) -> Tensor:
+    def _redraw(
+        self, images: Tensor, latents: Tensor, rest: Tensor | None, pictures: Tensor
+    ) -> Tensor:
         """Add back what the autoencoder could not draw."""
         if not self.residual:
             return pictures
-        missing = images - self.model.decode(latents)
+        missing = images - self.model.decode(latents, rest=rest)
         return (pictures + self.residual * missing).clamp_(0, 1)
 
     def _scales(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, "b m"]:

@@ -46,7 +46,7 @@ def _refuse_dangers(path: Path, infos: Sequence[zipfile.ZipInfo]) -> None:
         if name.startswith(("/", "\\")) or ".." in parts or (parts and parts[0].endswith(":")):
             raise DataError(
                 f"archive {str(path)!r} has an entry {name!r} that points outside of it (path "
-                "traversal); it is refused: make the archive anew"
+                "traversal); it is refused: make the archive again"
             )
         if stat.S_ISLNK(info.external_attr >> 16):
             raise DataError(f"archive {str(path)!r} has a symbolic link {name!r}; it is refused")

@@ -128,7 +128,7 @@ class _Files:
         """Read one of the two tables.
 
         Raises:
-            DataError: it is nowhere to be found, or no text.
+            DataError: it is missing, or no text.
         """
         path = next((f / name for f in self.folders if (f / name).exists()), None)
         if path is None:

@@ -25,7 +25,7 @@ Crop = int | str | Box
 Fit = Literal["crop", "pad"]
 
 
-def check_wishes(image_size: Any, channels: Any, fit: Any, crop: Any) -> None:
+def check_options(image_size: Any, channels: Any, fit: Any, crop: Any) -> None:
     """Refuse an impossible image size, number of channels, fit or crop."""
     whole = isinstance(image_size, int) and not isinstance(image_size, bool)
     if image_size is not None and not (whole and SMALLEST_SIZE <= image_size <= LARGEST_SIZE):

@@ -70,7 +70,7 @@ def download(url: str, target: Path, progress: Progress = silent) -> None:
     """Download a file, trying twice; the caller checks its content.
 
     Raises:
-        SourceUnavailable: it cannot be had.
+        SourceUnavailable: it cannot be downloaded.
     """
     _require_reachable(url)
     for attempt in range(_ATTEMPTS):

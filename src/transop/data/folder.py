@@ -81,7 +81,7 @@ def _files_below(root: Path) -> Iterator[Entry]:
     for folder, subfolders, names in os.walk(root, followlinks=True):
         here = Path(folder)
         real = here.resolve()
-        if real in seen or is_process_folder(real):  # a link back up would be followed for ever
+        if real in seen or is_process_folder(real):  # a link back up would never end
             subfolders.clear()
             continue
         seen.add(real)

@@ -1,4 +1,4 @@
-"""The front door: any source a user can name becomes an `ImageDataset`."""
+"""Read any source a user can name into an `ImageDataset`."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from torch import Tensor
 from transop.config import DataSettings
 from transop.data.arrays import Part, dataset_from_parts, labels_from_array
 from transop.data.celeba import is_celeba, load_celeba
-from transop.data.conform import Crop, Fit, check_wishes, conform
+from transop.data.conform import Crop, Fit, check_options, conform
 from transop.data.dataset import ImageDataset
 from transop.data.findings import with_findings
 from transop.data.folder import load_folder, load_zip
@@ -66,7 +66,7 @@ def load_dataset(
         seed: decides the 80/10/10 split of sources that have none.
         offline: never use the network.
         progress: announces long work.
-        **options: further wishes of single data sets, such as the number of images to generate.
+        **options: further options of single data sets, such as the number of images to generate.
 
     Returns:
         The data set; odd but usable data is described in its ``meta.notes``.
@@ -74,7 +74,7 @@ def load_dataset(
     Raises:
         DataError: the source is unknown, unreachable, unreadable or holds no images.
     """
-    check_wishes(image_size, channels, fit, crop)
+    check_options(image_size, channels, fit, crop)
     if split is not None and split not in SPLITS:
         raise DataError(f"split={split!r} does not exist; choose one of {', '.join(SPLITS)}")
     request = DatasetRequest(

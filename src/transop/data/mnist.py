@@ -27,7 +27,7 @@ def _catalogue(
     package: Supplier,
     places: tuple[Place, ...] = (),
 ) -> Catalogue:
-    """Describe the four files and where they can be had."""
+    """Describe the four files and where they are published."""
     files = tuple(
         PublishedFile(file, f"sha256:{checksum}", size)
         for (file, size), checksum in zip(_NAMES, checksums, strict=True)

@@ -180,8 +180,8 @@ def _nothing_readable(name: str, n_files: int, why: str = "") -> DataError:
 
 def _key(entries: Sequence[Entry], size: int, channels: int, request: DatasetRequest) -> str:
     """Name a collection by what decides its bytes: files, order and shape."""
-    wishes = f"{_FORMAT} {size} {channels} {request.fit} {request.crop}"
-    digest = hashlib.sha256(wishes.encode())
+    key = f"{_FORMAT} {size} {channels} {request.fit} {request.crop}"
+    digest = hashlib.sha256(key.encode())
     for entry in entries:
         digest.update(f"\n{entry.path}\t{entry.stamp}".encode(errors="surrogateescape"))
     return digest.hexdigest()[:32]

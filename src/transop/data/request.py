@@ -20,7 +20,7 @@ SPLITS = ("paper", "official", "random")
 
 @dataclass(frozen=True)
 class DatasetRequest:
-    """The wishes that come with a data set name or path.
+    """What is asked for besides the name or path of a data set.
 
     A loader may ignore ``image_size`` and ``channels``: ``load_dataset`` converts afterwards
     whatever does not fit yet.
@@ -37,7 +37,7 @@ class DatasetRequest:
         seed: decides random splits and generated images.
         offline: never use the network.
         progress: announces long work.
-        options: further wishes by name, for loaders that know them.
+        options: further options by name, for loaders that know them.
     """
 
     path: Path | None = None

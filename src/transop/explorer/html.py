@@ -14,7 +14,7 @@ from io import BytesIO
 
 import numpy as np
 from jaxtyping import Float
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 
 from transop.colours import COLOURS
 
@@ -27,32 +27,6 @@ def png(image: Float[np.ndarray, "c h w"]) -> bytes:
     buffer = BytesIO()
     picture = Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0))
     picture.save(buffer, format="PNG", compress_level=1)
-    return buffer.getvalue()
-
-
-def sheet(
-    rows: Float[np.ndarray, "r t c h w"], names: Sequence[str], captions: Sequence[str]
-) -> bytes:
-    """Lay rows of images out as one PNG with names to the left and captions above.
-
-    Drawn by hand: Matplotlib would take a quarter of a second for a strip.
-    """
-    side, gap, left, top = 84, 4, 110, 24
-    wide, high = left + len(captions) * (side + gap), top + len(names) * (side + gap)
-    canvas = Image.new("RGB", (wide, high), "white")
-    pen, font = ImageDraw.Draw(canvas), ImageFont.load_default(14)
-    for place, words in enumerate(captions):
-        centre = left + place * (side + gap) + side // 2
-        pen.text((centre, top - 6), words, fill="black", font=font, anchor="ms")
-    for row, (name, images) in enumerate(zip(names, rows, strict=True)):
-        y = top + row * (side + gap)
-        pen.text((left - 8, y + side // 2), name, fill="black", font=font, anchor="rm")
-        for place, image in enumerate(images):
-            small = Image.open(BytesIO(png(image))).convert("RGB")
-            large = small.resize((side, side), Image.Resampling.NEAREST)
-            canvas.paste(large, (left + place * (side + gap), y))
-    buffer = BytesIO()
-    canvas.save(buffer, format="PNG")
     return buffer.getvalue()
 
 

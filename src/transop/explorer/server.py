@@ -56,7 +56,7 @@ def serving(
     """
     with _listen(host, port) as listener, tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         _keep_to_ourselves(folder)
-        server = _build(run, {host, *allow_hosts})
+        server = _build(run, {host, *allow_hosts} - {"0.0.0.0", "::"})
         thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         # Done while people still look around, but not while their browser loads the page.
         warming = Timer(_HEAD_START, warm_up, (run,))

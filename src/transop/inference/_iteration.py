@@ -175,16 +175,18 @@ def _leave(
     pair = int(state.pair[lane])
     scale, length = state.scale[lane], state.length[lane]
     objective, data = state.objective[lane], state.data[lane]
-    useless = not objective <= state.at_zero[lane] * (1.0 + 1e-6)
+    useless = not objective <= state.at_zero[lane]
     if useless:
         objective, data = state.at_zero[lane], state.at_zero[lane]
+    dropped = False
     for m in range(m_count):
         value = float(ws.coefficients[m, lane])
         answers[pair, m] = 0.0 if useless or value == 0.0 else value / norms[m]
+        dropped = dropped or (useless and value != 0.0)
     miss = np.sqrt(2.0 * data)
     answers[pair, m_count + ANSWER_OBJECTIVE] = objective * scale * scale
     answers[pair, m_count + ANSWER_RESIDUAL] = miss / length if length > 0.0 else miss * scale
-    answers[pair, m_count + ANSWER_CONVERGED] = converged and not useless
+    answers[pair, m_count + ANSWER_CONVERGED] = converged and not dropped
     answers[pair, m_count + ANSWER_ITERATIONS] = state.iterations[lane]
 
 

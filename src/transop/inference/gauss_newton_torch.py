@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transop.inference.lasso import minimise_lasso
+from transop.inference.lasso import minimise_lasso, soft_threshold
 from transop.inference.problem import Problem, relative_miss, solve_in_chunks
 from transop.inference.result import InferenceResult
 from transop.operators.derivatives import transport_jacobian
@@ -19,6 +19,13 @@ _FIRST_DAMPING = 1e-3
 _SMALLEST_DAMPING = 1e-6
 _LARGEST_DAMPING = 1e8
 
+# The optimality conditions hold when they are violated by no more than twice the square root of
+# the tolerance, as a share; promises are assumed to shrink by at least this factor per step.
+_VIOLATION_PER_TOLERANCE = 4.0
+_SLOWEST_RATE = 0.99
+# Noise levels: a hoped-for decrease below that may not show.
+_UNSEEN = 10.0
+
 
 @dataclass
 class _State:
@@ -29,6 +36,8 @@ class _State:
     jacobian: Float[Tensor, "b m d"]
     objective: Float[Tensor, " b"]
     damping: Float[Tensor, " b"]
+    hoped: Float[Tensor, " b"]  # decrease promised at the coefficients before these
+    rejected: Bool[Tensor, " b"]  # whether the last step from here was
 
     def select(self, chosen: Int[Tensor, " k"]) -> "_State":
         return _State(*(getattr(self, field.name)[chosen] for field in fields(self)))
@@ -51,9 +60,9 @@ def solve_batched(
 
     Around the current coefficients the transport is replaced by its linearisation [JACOBIAN];
     the l1 problem this leaves is solved by coordinate descent; Levenberg-Marquardt damping
-    makes every accepted step a descent. A pair is done when its model promises a decrease below
-    ``tolerance`` times its objective; finished pairs leave the batch. ``spent`` are iterations
-    that count against the limit because another back end has used them up.
+    makes every accepted step a descent. A pair is done when no decrease above ``tolerance`` times
+    its objective is to be expected and the optimality conditions hold; it leaves the batch.
+    ``spent`` are iterations that count against the limit because another back end used them.
     """
     m, d, _ = problem.operators.shape
     used = torch.zeros_like(initial[:, :0].sum(-1), dtype=torch.int64) if spent is None else spent
@@ -70,9 +79,8 @@ def solve_batched(
 def _solve(
     problem: Problem, initial: Tensor, spent: Tensor, max_iterations: int, tolerance: float
 ) -> InferenceResult:
-    state = _linearise(
-        problem, initial.clone(), initial.new_full((problem.n_pairs,), _FIRST_DAMPING)
-    )
+    first = initial.new_full((problem.n_pairs,), _FIRST_DAMPING)
+    state = _linearise(problem, initial.clone(), first, torch.full_like(first, torch.inf))
     iterations = spent.clone()
     converged = torch.zeros_like(iterations, dtype=torch.bool)
     active = (iterations < max_iterations).nonzero()[:, 0]
@@ -91,10 +99,12 @@ def _solve(
     )
 
 
-def _linearise(problem: Problem, coefficients: Tensor, damping: Tensor) -> _State:
+def _linearise(problem: Problem, coefficients: Tensor, damping: Tensor, hoped: Tensor) -> _State:
     moved, jacobian = transport_jacobian(problem.operators, coefficients, problem.z0)
     missed = problem.z1 - moved
-    return _State(coefficients, missed, jacobian, problem.cost(coefficients, missed), damping)
+    cost = problem.cost(coefficients, missed)
+    never = torch.zeros_like(cost, dtype=torch.bool)
+    return _State(coefficients, missed, jacobian, cost, damping, hoped, never)
 
 
 def _advance(
@@ -104,18 +114,47 @@ def _advance(
     step, whole = _propose(problem, state)
     promised = _promise(problem, state, step)
     # Damping by a factor shortens the promise by about as much; undo that before judging it.
-    negligible = promised * (1 + state.damping) <= torch.maximum(
-        tolerance * state.objective, _noise(problem, state)
+    hoped = promised * (1 + state.damping)
+    arrived = _expects_little(problem, state, hoped, tolerance) & _is_stationary(
+        problem, state, tolerance
     )
-    trial = _linearise(problem, state.coefficients + step, state.damping)
+    trial = _linearise(problem, state.coefficients + step, state.damping, hoped)
     gain = (state.objective - trial.objective) / promised
     better = torch.isfinite(trial.objective) & (trial.objective < state.objective)
     eased = torch.where(gain > 0.5, state.damping / 5, state.damping)
     eased = torch.where(gain < 0.2, state.damping * 2, eased)
     damping = torch.where(better, eased, state.damping * 6).clamp_min(_SMALLEST_DAMPING)
-    state.damping, trial.damping = damping, damping
+    state.damping, trial.damping, state.rejected = damping, damping, ~better
     state.store(better.nonzero().squeeze(-1), trial.select(better.nonzero().squeeze(-1)))
-    return state, negligible & whole, damping > _LARGEST_DAMPING
+    return state, arrived & whole, damping > _LARGEST_DAMPING
+
+
+def _expects_little(
+    problem: Problem, state: _State, hoped: Tensor, tolerance: float
+) -> Bool[Tensor, " b"]:
+    """Tell where all further steps together promise less than the tolerance or the rounding.
+
+    Promises that shrink slowly add up: in a long valley one step says little.
+    """
+    noise = _noise(problem, state)
+    rate = (hoped / state.hoped).nan_to_num(nan=_SLOWEST_RATE).clamp(0, _SLOWEST_RATE)
+    little = hoped / (1 - rate) <= torch.maximum(tolerance * state.objective, noise)
+    return little | (state.rejected & (hoped <= _UNSEEN * noise))
+
+
+def _is_stationary(problem: Problem, state: _State, tolerance: float) -> Bool[Tensor, " b"]:
+    """Check the optimality conditions, each in units of what stands on both sides of it.
+
+    [STATIONARITY]  slope_m = -w_m sign(c_m) where c_m is not zero, |slope_m| <= w_m where it is
+    """
+    slope = -(state.jacobian @ state.missed.unsqueeze(-1)).squeeze(-1)
+    used = slope + problem.weights * state.coefficients.sign()
+    off = torch.where(state.coefficients != 0, used, soft_threshold(slope, problem.weights))
+    column = state.jacobian.square().sum(-1)
+    unit = problem.weights.square() + state.missed.square().sum(-1, keepdim=True) * column
+    floor = 2 * _UNSEEN * _noise(problem, state).unsqueeze(-1) * column
+    limit = torch.add(_VIOLATION_PER_TOLERANCE * tolerance * unit, floor)
+    return torch.all(off.square() <= limit, -1)
 
 
 def _promise(problem: Problem, state: _State, step: Tensor) -> Float[Tensor, " b"]:

@@ -25,6 +25,8 @@ from transop.networks.autoencoder import (
 )
 from transop.networks.classifiers import LatentClassifier, LeNet
 from transop.networks.coefficient_encoder import CoefficientEncoder
+from transop.networks.modules import ModuleAutoencoder, ModulesShape, make_autoencoder
+from transop.networks.principal import PrincipalDirections
 
 __all__ = [
     "AUTOENCODERS",
@@ -36,10 +38,14 @@ __all__ = [
     "DynamicLossWeights",
     "LatentClassifier",
     "LeNet",
+    "ModuleAutoencoder",
+    "ModulesShape",
+    "PrincipalDirections",
     "attribute_losses",
     "build_attribute_net",
     "build_autoencoder",
     "build_classifier",
+    "make_autoencoder",
     "prefer_channels_last",
     "suitable_autoencoder",
 ]

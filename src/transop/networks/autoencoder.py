@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -45,8 +46,26 @@ class Autoencoder(nn.Module):
         latents: Tensor = self.encoder(images)
         return latents
 
-    def decode(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, "b c h w"]:
-        """Map raw latent vectors to images with values in [0, 1]."""
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Shape of one image: channels, height, width."""
+        return (self.shape.channels, self.shape.image_size, self.shape.image_size)
+
+    @property
+    def has_decoder(self) -> bool:
+        """Whether latents can be decoded."""
+        return True
+
+    def rest(self, images: Float[Tensor, "b ..."]) -> Float[Tensor, "b w"] | None:
+        """Give the part of the latents that operators leave alone: none here."""
+        del images
+        return None
+
+    def decode(
+        self, latents: Float[Tensor, "b d"], rest: Float[Tensor, "b w"] | None = None
+    ) -> Float[Tensor, "b c h w"]:
+        """Map raw latent vectors to images with values in [0, 1]; there is no rest here."""
+        del rest
         images: Tensor = self.decoder(latents)
         return images
 
@@ -71,7 +90,7 @@ class Autoencoder(nn.Module):
         else:
             first.bias.sub_(first.weight @ offset)
 
-    def architecture(self) -> dict[str, str | int]:
+    def architecture(self) -> dict[str, Any]:
         """List the keyword arguments with which ``build_autoencoder`` builds this network."""
         return asdict(self.shape)
 

@@ -136,7 +136,7 @@ def _without_own(near: Int64[np.ndarray, "b k+1"], start: int) -> Int64[np.ndarr
 
 @contextmanager
 def _shared_folder(scratch: Path | None, ranks: Ranks) -> Iterator[Path]:
-    """Lend all processes of a machine one empty folder; it is gone afterwards."""
+    """Give all processes of a machine one empty folder; it is gone afterwards."""
     parent = Path(tempfile.gettempdir()) if scratch is None else scratch
     number = int(ranks.exchange(torch.tensor([[secrets.randbits(62)]]))[0])
     folder = parent / f".index-{socket.gethostname()}-{number:x}"

@@ -90,20 +90,20 @@ def perceptual_features(
 
     Features of a user's own function have no name and are computed each time.
     """
-    wish = request.features
-    if isinstance(wish, np.ndarray | Tensor):
-        features = _rows_of(wish, request, "features")
+    wanted = request.features
+    if isinstance(wanted, np.ndarray | Tensor):
+        features = _rows_of(wanted, request, "features")
         return features, {"features": hash_tensor(features)}
-    if isinstance(wish, str):
-        if wish not in backbones:
+    if isinstance(wanted, str):
+        if wanted not in backbones:
             raise UserError(
-                f"features={wish!r} is not a backbone; choose one of {', '.join(backbones)}, "
+                f"features={wanted!r} is not a backbone; choose one of {', '.join(backbones)}, "
                 "a function of images, or an array with one row per image"
             )
         size = request.input_size or input_size_for(request.dataset.image_size)
-        extractor = backbones[wish](size, request.weights, request.cache_dir)
+        extractor = backbones[wanted](size, request.weights, request.cache_dir)
     else:
-        extractor = FeatureExtractor(wish, _CALLABLE_BATCH, key=None)
+        extractor = FeatureExtractor(wanted, _CALLABLE_BATCH, key=None)
     key = None
     if extractor.key is not None:
         key = {**request.content_key(), "features": extractor.key}

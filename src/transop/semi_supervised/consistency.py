@@ -39,8 +39,8 @@ class Consistency:
         threshold: probability from which a guess is believed.
         balanced: correct the teacher's guesses so that every class is as frequent as among the
             labels.
-        loss: ``"cross-entropy"`` to the guessed class, or the ``"squared"`` difference of all
-            probabilities, which needs no threshold.
+        loss: cross-entropy to the likeliest ``"class"`` of a guess, to its ``"probabilities"``,
+            or the ``"squared"`` difference of probabilities, which believes every guess.
         weight: of the unlabelled images in the loss.
         n_steps: optimiser steps; the learning rate falls to zero along a cosine.
         n_labelled: labelled images per step.
@@ -53,7 +53,7 @@ class Consistency:
     opinion_share: float = 0.3
     threshold: float = 0.8
     balanced: bool = True
-    loss: Literal["cross-entropy", "squared"] = "cross-entropy"
+    loss: Literal["class", "probabilities", "squared"] = "class"
     weight: float = 1.0
     n_steps: int = 3_000
     n_labelled: int = 50
@@ -152,5 +152,6 @@ def _unlabelled_loss(
         return (softmax(logits, 1) - target).square().sum(1).mean(), 1.0
     confidence, guess = target.max(1)
     believed = (confidence >= settings.threshold).to(logits)
-    losses = cross_entropy(logits, guess, reduction="none")
+    wanted = guess if settings.loss == "class" else target
+    losses = cross_entropy(logits, wanted, reduction="none")
     return (losses * believed).mean(), float(believed.mean())

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sparse
 import torch
 from jaxtyping import Float, Int
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import cg
 from torch import Tensor
 
@@ -74,24 +75,39 @@ def spread_labels(
             "labelled image of each class"
         )
     n = graph.shape[0]
+    n_parts, part = connected_components(graph, directed=False)
+    counts = np.zeros((n_parts, n_classes))
+    np.add.at(counts, (part[rows], labels), 1)
     sources = np.zeros((n, n_classes))
     sources[rows, labels] = 1
-    shares = sources[rows].mean(0)
-    sources[rows] -= shares
+    sources[rows] -= (counts / np.maximum(counts.sum(1, keepdims=True), 1))[part[rows]]
     degrees = np.maximum(np.asarray(graph.sum(1)).ravel(), 1e-12)
     root = degrees**-0.5
     laplacian = sparse.identity(n) - sparse.diags(root) @ graph @ sparse.diags(root)
     columns = [cg(laplacian, root * source, rtol=1e-4, maxiter=1000)[0] for source in sources.T]
-    scores = np.stack(columns, 1) * root[:, None]
-    scores -= (degrees[:, None] * scores).sum(0) / degrees.sum()
-    return _balance(scores, shares)
+    scores = _centre(np.stack(columns, 1) * root[:, None], degrees, part)
+    # A part of the graph that has labels has no other classes than theirs.
+    absent = (counts == 0) & (counts.sum(1, keepdims=True) > 0)
+    return _balance(np.where(absent[part], -np.inf, scores), counts.sum(0) / len(rows))
+
+
+def _centre(
+    scores: Float[np.ndarray, "n k"], degrees: Float[np.ndarray, " n"], part: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, "n k"]:
+    """Give every connected part of the graph scores of mean zero and deviation one."""
+    sizes, volumes = np.bincount(part), np.bincount(part, degrees)
+    means = np.stack([np.bincount(part, degrees * column) / volumes for column in scores.T], 1)
+    centred = scores - means[part]
+    deviations = np.sqrt(np.bincount(part, (centred**2).mean(1)) / sizes)
+    result: Float[np.ndarray, "n k"] = centred / np.maximum(deviations, 1e-12)[part, None]
+    return result
 
 
 def _balance(
     scores: Float[np.ndarray, "n k"], shares: Float[np.ndarray, " k"]
 ) -> Float[np.ndarray, "n k"]:
     """Turn scores into probabilities whose mean over rows is the share of each class."""
-    logits = _SHARPNESS * scores / max(float(scores.std()), 1e-12)
+    logits = _SHARPNESS * scores
     probabilities = np.exp(logits - logits.max(1, keepdims=True))
     for _ in range(_BALANCING_STEPS):
         probabilities *= shares / np.maximum(probabilities.mean(0), 1e-12)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Shaped
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from transop.data import ImageDataset
-from transop.errors import ArtifactError, SettingsError
-from transop.files import require_regular
+from transop.errors import SettingsError
 from transop.identity import Communities, Identity, agreement, choose_source
 from transop.identity.graph import find_communities, neighbour_graph
 from transop.model import ManifoldAutoencoder
@@ -35,6 +30,7 @@ from transop.training.batches import BatchOrder
 from transop.training.latents import encode_split
 from transop.training.loop import Loop, steps_in
 from transop.training.measures import held_out_rows
+from transop.training.own_modules import load_weights, run_factory
 from transop.training.pairing import make_pairs
 from transop.training.schedule import schedule_rate
 from transop.training.session import Session
@@ -97,7 +93,7 @@ def _from_weights(session: Session, model: ManifoldAutoencoder, dataset: ImageDa
     """Take the user's own classifier as it is."""
     network, recipe = _make(session, model, dataset)
     assert session.settings.classifier.weights is not None, "choose_source has checked"
-    _load_weights(network, session.settings.classifier.weights)
+    load_weights(network, "classifier.weights", session.settings.classifier.weights)
     network.to(session.device)
     return Identity("classifier", network, session.settings.classifier.domain, recipe)
 
@@ -261,32 +257,9 @@ def _make(
 
 def call_factory(name: str) -> nn.Module:
     """Build the user's classifier from ``module:function``; the function takes no arguments."""
-    module_name, _, function_name = name.partition(":")
-    try:
-        factory = getattr(import_module(module_name), function_name)
-        classifier = factory()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise SettingsError(
-            f"classifier.factory = '{name}' could not be called ({error}); give module:function, "
-            "where the function takes no arguments and returns a torch module"
-        ) from None
+    classifier = run_factory("classifier.factory", name, "a torch module")
     if not isinstance(classifier, nn.Module):
         raise SettingsError(
             f"classifier.factory = '{name}' returned {type(classifier).__name__}, not a module"
         )
     return classifier
-
-
-def _load_weights(classifier: nn.Module, weights: str) -> None:
-    try:
-        require_regular(weights)
-        classifier.load_state_dict(load_file(Path(weights)))
-    except (OSError, SafetensorError) as error:
-        raise ArtifactError(
-            f"classifier.weights = '{weights}' is not a readable safetensors file: {error}"
-        ) from None
-    except RuntimeError as error:
-        first = str(error).splitlines()[-1].strip()
-        raise ArtifactError(
-            f"classifier.weights = '{weights}' does not fit the classifier: {first}"
-        ) from None

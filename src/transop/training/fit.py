@@ -8,6 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+
 from transop.artifacts import RunFolder
 from transop.config import Settings, as_override, load_settings
 from transop.data import ImageDataset, dataset_from_settings, load_dataset
@@ -16,7 +18,7 @@ from transop.evaluation import half_way_scale
 from transop.identity import choose_source
 from transop.inputs import check_flag, check_kind, check_path, check_whole
 from transop.model import ManifoldAutoencoder
-from transop.networks import build_autoencoder, prefer_channels_last
+from transop.networks import ModuleAutoencoder, build_autoencoder, prefer_channels_last
 from transop.operators import TransportOperators
 from transop.progress import Progress
 from transop.training.autoencoder import obtain_autoencoder
@@ -25,9 +27,10 @@ from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.diagnostics import OperatorMonitor
 from transop.training.fine_tuning import fine_tune
 from transop.training.latents import encode_split
-from transop.training.measures import measure_reconstruction
+from transop.training.measures import held_out_rows, measure_reconstruction
 from transop.training.objective import choose_weights, recall_weights
 from transop.training.operators import train_operators
+from transop.training.own_modules import build_own_model, own_modules
 from transop.training.pairing import check_backbone, make_pairs
 from transop.training.phases import Phase, TrainingPlan, train_phases
 from transop.training.session import Session
@@ -85,7 +88,9 @@ def fit(
         extra.append(f"runtime.seed={check_whole('seed', seed, least=0, most=2**63 - 1)}")
     named = isinstance(source, str | Path) and labels is None
     extra += [as_override("data.source", str(source))] if named else []
-    chosen = load_settings(recipe or "demo", _joined(overrides, extra), changes=settings)
+    chosen = load_settings(
+        "demo" if recipe is None else recipe, _joined(overrides, extra), changes=settings
+    )
     if resume and (place is None or not place.exists()):
         raise ArtifactError(f"resume=True, but there is no run in out = {out!r} to continue")
     dataset = None if named else dataset_from_settings(chosen.data, source, labels=labels)
@@ -123,7 +128,7 @@ def train(
     """
     if settings.operators.epochs > 0 or settings.fine_tuning.epochs > 0:
         check_backbone(settings.pairs)
-    plan = TrainingPlan(ManifoldAutoencoder, build_model, wanted_phases)
+    plan = TrainingPlan(ManifoldAutoencoder, build_model, wanted_phases, _load_model)
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
 
 
@@ -131,7 +136,7 @@ def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]
     """Leave out the phases that have nothing to do or nothing to learn from."""
     epochs = {name: getattr(settings, name).epochs for name in PHASES}
     wanted = {name: phase for name, phase in PHASES.items() if epochs[name] > 0}
-    if settings.autoencoder.weights is not None:
+    if settings.autoencoder.weights is not None or settings.autoencoder.factory is not None:
         wanted["autoencoder"] = PHASES["autoencoder"]
     if settings.classifier.weights is not None:
         wanted["classifier"] = PHASES["classifier"]
@@ -150,8 +155,23 @@ def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]
 def _autoencoder_phase(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
+    if isinstance(model.autoencoder, ModuleAutoencoder):
+        return _describe_modules(model, dataset)
     obtain_autoencoder(session, model.autoencoder, dataset)
     return dict(measure_reconstruction(model, dataset))
+
+
+def _describe_modules(model: ManifoldAutoencoder, dataset: ImageDataset) -> dict[str, Any]:
+    """Measure modules of the user's own, which are taken as they are."""
+    network = model.autoencoder
+    assert isinstance(network, ModuleAutoencoder)
+    numbers: dict[str, Any] = {"latent_dimension": network.own.latent_dimension}
+    if network.principal is not None:
+        numbers["explained_variance"] = network.principal.explained
+    if network.has_decoder:
+        images = dataset.batch(held_out_rows(dataset), device=model.device)
+        numbers["test_mse"] = float((model.reconstruct(images) - images).square().mean())
+    return numbers
 
 
 def _operator_phase(
@@ -173,6 +193,11 @@ def _operator_phase(
 def _fine_tuning_phase(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
+    if not model.autoencoder.has_decoder or model.carries_rest:
+        logger.warning(
+            "fine-tuning is left out: it needs a decoder, and operators that act on whole latents"
+        )
+        return {}
     recall_weights(session)
     fine_tune(session, model, dataset, make_pairs(session, model.autoencoder, dataset))
     some = model.encode(dataset.batch(dataset.splits["train"][:2000]))
@@ -190,9 +215,23 @@ PHASES: dict[str, Phase] = {
 }
 
 
+def _load_model(
+    settings: Settings, folder: Path, device: torch.device | None
+) -> ManifoldAutoencoder:
+    """Load the model of a run that is being trained, with the modules its settings name."""
+    if settings.autoencoder.factory is None:
+        return ManifoldAutoencoder.from_pretrained(folder, device=device)
+    encoder, decoder = own_modules(settings.autoencoder)
+    return ManifoldAutoencoder.from_pretrained(
+        folder, device=device, encoder=encoder, decoder=decoder
+    )
+
+
 def build_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:
     """Build the untrained model that the settings describe."""
     settings = session.settings
+    if settings.autoencoder.factory is not None:
+        return build_own_model(session, dataset)
     with session.seeded("weights", "autoencoder"):
         network = build_autoencoder(
             settings.autoencoder.network,

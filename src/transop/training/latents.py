@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -35,7 +37,7 @@ def encode_split(
         progress: announces the chunks.
     """
     rows = dataset.splits[split]
-    device = next(network.parameters()).device
+    device = next(chain(network.parameters(), network.buffers())).device
     was_training = network.training
     network.eval()
 

@@ -34,7 +34,7 @@ class Pairs(Protocol):
 
 
 class PairOrder:
-    """Visits every pair once an epoch; any epoch can be had by its number."""
+    """Visits every pair once an epoch; any epoch can be asked for by its number."""
 
     def __init__(self, session: Session, phase: str, pairs: Pairs, batch_size: int) -> None:
         self._session, self._phase = session, phase

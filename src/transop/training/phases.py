@@ -59,11 +59,19 @@ class TrainingPlan(Generic[Trained]):
         kind: the model's class.
         build: gives the untrained model.
         phases: names the phases in order; a phase whose name the model remembers is left out.
+        load: opens the model of a run that is being trained; by ``kind`` if left out.
     """
 
     kind: type[Trained]
     build: Callable[[Session, ImageDataset], Trained]
     phases: Callable[[Settings, ImageDataset], dict[str, Phase]]
+    load: Callable[[Settings, Path, torch.device | None], Trained] | None = None
+
+    def open(self, settings: Settings, folder: Path, device: torch.device | None = None) -> Trained:
+        """Open the model that a run has stored so far."""
+        if self.load is not None:
+            return self.load(settings, folder, device)
+        return self.kind.from_pretrained(folder, device=device)
 
 
 def train_phases(
@@ -108,7 +116,7 @@ def train_phases(
                 progress=silent,
             ),
         )
-        return plan.kind.from_pretrained(folder.path)
+        return plan.open(settings, folder.path)
 
 
 def _work(
@@ -155,7 +163,7 @@ def _first_or_saved_model(
 ) -> Trained:
     """Load the run's model, or build the untrained one that its settings describe."""
     if (session.folder.path / "model.safetensors").exists():
-        return plan.kind.from_pretrained(session.folder.path, device=session.device)
+        return plan.open(session.settings, session.folder.path, session.device)
     return plan.build(session, dataset).to(session.device)
 
 

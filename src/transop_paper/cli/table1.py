@@ -1,4 +1,4 @@
-"""``transop paper table1``: augmentations for scarce labels, the paper's rows and more."""
+"""``transop paper table1``: ten labels per class, by augmentation and by semi-supervised method."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transop.cli import Terminal
 from transop.errors import UserError
 
 if TYPE_CHECKING:
-    from transop_paper.scarce import Protocol, Summary
+    from transop_paper.scarce import Difference, Protocol, Summary
 
 _PANEL = "For table1"
 _SEEDS = {"full": 10, "quick": 2}
@@ -23,7 +23,8 @@ RowsOption = Annotated[
     str,
     typer.Option(
         metavar="ROW,ROW,... | list",
-        help="Which rows; ROW@key=value+key=value changes one, list names them.",
+        help="Which rows, or augmentations, rivals, ablations; list names all; "
+        "ROW@key=value+key=value changes one.",
         rich_help_panel=_PANEL,
         show_default="all that are possible",
     ),
@@ -81,7 +82,14 @@ def make_table(
         _list_rows(terminal, wanted.dataset or "mnist", as_json=as_json)
         return
 
-    from transop_paper.scarce import find_rows, open_experiment, run_table, summarise
+    from transop_paper.scarce import (
+        ENTRY,
+        compare_rows,
+        find_rows,
+        open_experiment,
+        run_table,
+        summarise,
+    )
 
     quick = wanted.run is None and wanted.dataset is None
     scale = wanted.scale or ("quick" if quick else "full")
@@ -96,7 +104,7 @@ def make_table(
     rows = find_rows(names, experiment.dataset.meta.name)
     if run is None and not names:
         rows = [row for row in rows if not row.needs_model]
-        terminal.notice("without --run only rows of fixed augmentations are possible")
+        terminal.notice("without --run only rows that need no learned model are possible")
     with terminal.resumable("stopped; the same command goes on where it stopped"):
         results = run_table(
             experiment,
@@ -107,11 +115,13 @@ def make_table(
             progress=terminal.progress,
         )
     summaries = summarise(rows, results)
-    files = _write(summaries, target)
+    differences = compare_rows(results, ENTRY) if any(row.name == ENTRY for row in rows) else []
+    files = _write(summaries, differences, target)
     if as_json:
         terminal.result_json([dataclasses.asdict(summary) for summary in summaries])
     else:
         _show(terminal, summaries)
+        _show_differences(terminal, differences)
         terminal.notice(f"written: {', '.join(str(file) for file in files)}")
 
 
@@ -156,11 +166,12 @@ def _list_rows(terminal: Terminal, dataset: str, *, as_json: bool) -> None:
     terminal.result_table(None, ["row", "augmentation", "labels used"], cells)
 
 
-def _write(summaries: list[Summary], target: Path) -> list[Path]:
+def _write(summaries: list[Summary], differences: list[Difference], target: Path) -> list[Path]:
     from transop.plotting import save_figure
-    from transop_paper.scarce import draw_table, write_table
+    from transop_paper.scarce import draw_table, write_differences, write_table
 
     files = write_table(target, summaries)
+    files += write_differences(target, differences) if differences else []
     n = max(summary.n_seeds for summary in summaries)
     title = f"LeNet-5 on ten labelled images per class, {n} seeds"
     return files + save_figure(draw_table(summaries, title=title), target / "table1")
@@ -174,9 +185,26 @@ def _show(terminal: Terminal, summaries: list[Summary]) -> None:
             f"{summary.deviation:.2f}",
             "-" if summary.paper is None else f"{summary.paper[0]:.2f}",
             str(summary.n_seeds),
-            "all" if summary.labels_used.startswith("all") else "100",
+            _labels(summary),
         ]
         for summary in summaries
     ]
     columns = ["augmentation", "test %", "sd", "paper", "seeds", "labels"]
+    terminal.result_table(None, columns, cells)
+
+
+def _labels(summary: Summary) -> str:
+    if summary.labels_used.startswith("all"):
+        return "all"
+    return "100 + unlabelled" if "without labels" in summary.labels_used else "100"
+
+
+def _show_differences(terminal: Terminal, differences: list[Difference]) -> None:
+    if not differences:
+        return
+    cells = [
+        [one.row, f"{one.mean:+.2f}", f"{one.standard_error:.2f}", str(one.n_seeds)]
+        for one in differences
+    ]
+    columns = [f"{differences[0].reference} minus", "test %", "standard error", "seeds"]
     terminal.result_table(None, columns, cells)

@@ -9,16 +9,28 @@ from transop_paper.scarce.experiment import (
 from transop_paper.scarce.fixed import distort_elastically, rand_augment
 from transop_paper.scarce.picture import draw_table
 from transop_paper.scarce.protocol import SCALES, Protocol
-from transop_paper.scarce.results import Summary, summarise, write_table
-from transop_paper.scarce.rows import Row, find_rows, known_rows
+from transop_paper.scarce.results import (
+    Difference,
+    Summary,
+    compare_rows,
+    summarise,
+    write_differences,
+    write_table,
+)
+from transop_paper.scarce.rows import ENTRY, GROUPS, Row, Unlabelled, find_rows, known_rows
 from transop_paper.scarce.table import run_table
 
 __all__ = [
+    "ENTRY",
+    "GROUPS",
     "SCALES",
+    "Difference",
     "Experiment",
     "Protocol",
     "Row",
     "Summary",
+    "Unlabelled",
+    "compare_rows",
     "distort_elastically",
     "draw_table",
     "find_rows",
@@ -29,5 +41,6 @@ __all__ = [
     "run_row",
     "run_table",
     "summarise",
+    "write_differences",
     "write_table",
 ]

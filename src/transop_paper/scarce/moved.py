@@ -6,12 +6,14 @@ that a difference between two rows is due to the direction of the moves alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int, UInt8
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import kl_div
 
 from transop.model import ManifoldAutoencoder
 from transop.operators import sample_laplace, transport
@@ -22,6 +24,7 @@ Draw = Callable[[Tensor], Tensor]  # rows to moved points
 
 _ATTEMPTS = 4  # how often a refused move is drawn again; then the point stays where it is
 _AT_ONCE = 2_500
+_SMALL = 0.1  # size of the trial move, relative to the real one
 
 
 class Mover:
@@ -107,6 +110,68 @@ class Mover:
         choice = torch.randint(self._neighbours.shape[1], rows.shape, generator=self._generator)
         direction = self._latents[self._neighbours[rows, choice]] - points
         return points + lengths * torch.nn.functional.normalize(direction, dim=1)
+
+
+class LeastLiked:
+    """Moves points in the direction that changes a network's opinion most.
+
+    One power iteration on the coefficients (virtual adversarial training, Miyato et al., 2018):
+    the gradient of the change after a small random move is the direction of the real move. Its
+    coefficients are as large as the encoder's scales on average. A move that changes the opinion of
+    the model's latent classifier is not made.
+
+    Args:
+        model: its operators, coefficient encoder and latent classifier are used.
+        latents: all training images, in scaled units.
+        multiplier: factor on the encoder's scales.
+        threshold: probability that the latent classifier must keep; None for no guard.
+        generator: where the randomness comes from.
+    """
+
+    def __init__(
+        self,
+        model: ManifoldAutoencoder,
+        latents: Float[Tensor, "n d"],
+        *,
+        multiplier: float,
+        threshold: float | None,
+        generator: torch.Generator,
+    ) -> None:
+        self._model, self._latents, self._generator = model, latents, generator
+        self._multiplier, self._threshold = multiplier, threshold
+
+    def move(self, rows: Int[Tensor, " b"], network: nn.Module) -> Float[Tensor, "b c h w"]:
+        """Give images of moved points; a refused point stays where it was."""
+        points = self._latents[rows]
+        scales = self._multiplier * self._model.scales_at(points)
+        drawn = torch.randn(scales.shape, generator=self._generator)
+        direction = self._steepest(network, points, scales, drawn)
+        moved = self._model.transport(points, _unit(direction) * scales)
+        if self._threshold is not None:
+            names = self._model.classify_latents(points).argmax(1, keepdim=True)
+            kept = self._model.classify_latents(moved).softmax(1).gather(1, names)
+            moved = torch.where(kept < self._threshold, points, moved)
+        return self._model.decode(moved)
+
+    def _steepest(
+        self, network: nn.Module, points: Tensor, scales: Tensor, drawn: Tensor
+    ) -> Float[Tensor, "b m"]:
+        """Give the gradient of the change in opinion, in units of the scales."""
+        with torch.no_grad():
+            before = network(self._model.decode(points)).softmax(1)
+        start = (_SMALL * _unit(drawn)).requires_grad_(True)
+        with torch.enable_grad():
+            moved = self._model.transport(points, start * scales, gradients=True)
+            after = network(self._model.decode(moved, gradients=True)).log_softmax(1)
+            change = kl_div(after, before, reduction="sum")
+        (gradient,) = torch.autograd.grad(change, start)
+        return gradient
+
+
+def _unit(directions: Float[Tensor, "b m"]) -> Float[Tensor, "b m"]:
+    """Scale rows so that their entries are one in the mean square."""
+    unit: Tensor = torch.nn.functional.normalize(directions, dim=1)
+    return unit * math.sqrt(directions.shape[1])
 
 
 def fill_pool(

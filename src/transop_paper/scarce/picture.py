@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from transop.plotting import COLOURS, look, new_figure
 from transop_paper.scarce.results import Summary
 
-_FIXED, _HUNDRED, _ALL = COLOURS[6], COLOURS[0], COLOURS[1]
+_FIXED, _HUNDRED, _ALL, _UNLABELLED = COLOURS[6], COLOURS[0], COLOURS[1], COLOURS[2]
 
 
 def draw_table(summaries: Sequence[Summary], *, title: str = "") -> Figure:
@@ -50,6 +50,8 @@ def draw_table(summaries: Sequence[Summary], *, title: str = "") -> Figure:
 
 
 def _colour(summary: Summary) -> str:
+    if summary.labels_used.startswith("the 100 labels, all"):
+        return _UNLABELLED
     if not summary.row.startswith("transport"):
         return _FIXED
     return _ALL if summary.labels_used.startswith("all") else _HUNDRED
@@ -62,6 +64,7 @@ def _legend(figure: Figure, summaries: Sequence[Summary]) -> None:
         Line2D([], [], marker="o", ls="", color=_FIXED, label="fixed augmentations"),
         Line2D([], [], marker="o", ls="", color=_HUNDRED, label="learned, the 100 labels only"),
         Line2D([], [], marker="o", ls="", color=_ALL, label="learned, classifier saw all labels"),
+        Line2D([], [], marker="o", ls="", color=_UNLABELLED, label="100 labels, unlabelled images"),
     ]
     if any(summary.paper for summary in summaries):
         handles.append(

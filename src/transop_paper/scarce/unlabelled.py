@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sparse
 import torch
 from filelock import FileLock
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from transop.errors import UserError
@@ -25,7 +25,7 @@ from transop.semi_supervised import (
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.few_label_identity import learn_identity_from_opinion
 from transop_paper.scarce.fixed import distort_elastically
-from transop_paper.scarce.moved import Mover, fill_pool
+from transop_paper.scarce.moved import LeastLiked, Mover, fill_pool
 from transop_paper.scarce.protocol import new_network, train_network
 from transop_paper.scarce.rows import Row, Unlabelled, known_rows
 
@@ -85,12 +85,12 @@ class UnlabelledRow:
             return Trained(self._graph_classifier(self.graph_opinion()), {})
         if self._wanted.method == "label-propagation":
             return Trained(self._label_propagation(), {})
-        opinion, facts = self._opinion(), {}
-        pool = None
-        if self._wanted.moves is not None:
-            assert opinion is not None
-            pool, facts["relative_move"] = self._moved_images(opinion)
-        return self._train_consistently(opinion, pool, facts)
+        opinion = self._opinion()
+        if self._wanted.moves is None:
+            return self._train_consistently(opinion, None, None, {})
+        assert opinion is not None, "moves need an opinion to keep"
+        pool, length, least_liked = self._moved_images(opinion)
+        return self._train_consistently(opinion, pool, least_liked, {"relative_move": length})
 
     def graph_opinion(self) -> Float[np.ndarray, "n k"]:
         """Spread the labels over the neighbour graph of the training images."""
@@ -147,7 +147,7 @@ class UnlabelledRow:
         labels = np.full(len(known), -1)
         labels[self._labelled] = self._labels.numpy()
         spreading = LabelSpreading(
-            kernel="knn", n_neighbors=min(_NEAREST, len(known) - 1), alpha=0.99, max_iter=200
+            kernel="knn", n_neighbors=min(_NEAREST, len(known) - 1), alpha=0.99, max_iter=1_000
         )
         spreading.fit(known.numpy(), labels)
         return self._graph_classifier(spreading.label_distributions_)
@@ -184,7 +184,9 @@ class UnlabelledRow:
     def _distortion(self) -> Row:
         return known_rows(self._data.meta.name)["elastic"]
 
-    def _moved_images(self, opinion: Float[Tensor, "n k"]) -> tuple[Tensor, float]:
+    def _moved_images(
+        self, opinion: Float[Tensor, "n k"]
+    ) -> tuple[UInt8[Tensor, "n copies c h w"], float, LeastLiked]:
         """Draw moved copies of all training images, as far as the opinion allows."""
         latents = self._model.encode(self._data.batch(self._train_rows))
         assert self._experiment.settings is not None
@@ -212,23 +214,53 @@ class UnlabelledRow:
             threshold=self._row.threshold,
             generator=self._generator,
         )
-        return fill_pool(mover, model, latents, self._protocol.n_copies, self._progress)
+        pool, length = fill_pool(mover, model, latents, self._protocol.n_copies, self._progress)
+        least_liked = LeastLiked(
+            model,
+            latents,
+            multiplier=self._row.multiplier,
+            threshold=self._row.threshold,
+            generator=self._generator,
+        )
+        return pool, length, least_liked
 
     def _train_consistently(
-        self, opinion: Tensor | None, pool: Tensor | None, facts: dict[str, float]
+        self,
+        opinion: Float[Tensor, "n k"] | None,
+        pool: UInt8[Tensor, "n copies c h w"] | None,
+        least_liked: LeastLiked | None,
+        facts: dict[str, float],
     ) -> Trained:
-        data, wanted, protocol = self._data, self._wanted, self._protocol
-        labelled, labels = torch.from_numpy(self._labelled), self._labels
+        data, labelled, labels = self._data, torch.from_numpy(self._labelled), self._labels
+        network = new_network(data.image_shape, data.n_classes, self._seed)
 
         def draw_labelled(n: int) -> tuple[Tensor, Tensor]:
             chosen = torch.randint(len(labelled), (n,), generator=self._generator)
-            return self._changed(labelled[chosen], pool), labels[chosen]
+            return self._distorted(self._moved(labelled[chosen], pool)), labels[chosen]
 
         def draw_unlabelled(n: int) -> tuple[Tensor, Tensor, Tensor]:
             rows = torch.randint(len(self._train_rows), (n,), generator=self._generator)
-            return rows, data.batch(self._train_rows[rows.numpy()]), self._changed(rows, pool)
+            changed = self._moved(rows, pool)
+            n_against = round(self._wanted.adversarial * n)
+            if least_liked is not None and n_against:
+                changed[:n_against] = least_liked.move(rows[:n_against], network)
+            return rows, data.batch(self._train_rows[rows.numpy()]), self._distorted(changed)
 
-        settings = Consistency(
+        trained, more = train_consistently(
+            network,
+            draw_labelled,
+            draw_unlabelled,
+            self._settings(),
+            class_shares=torch.bincount(labels, minlength=data.n_classes) / len(labels),
+            opinion=opinion,
+            progress=self._progress,
+            description=f"{self._row.name}, seed {self._seed}",
+        )
+        return Trained(trained, {**facts, **more})
+
+    def _settings(self) -> Consistency:
+        wanted, protocol = self._wanted, self._protocol
+        return Consistency(
             teacher=wanted.teacher,
             opinion_share=wanted.opinion_share,
             threshold=wanted.believe,
@@ -241,26 +273,20 @@ class UnlabelledRow:
             learning_rate=protocol.learning_rate,
             weight_decay=protocol.weight_decay,
         )
-        network, more = train_consistently(
-            new_network(data.image_shape, data.n_classes, self._seed),
-            draw_labelled,
-            draw_unlabelled,
-            settings,
-            class_shares=torch.bincount(labels, minlength=data.n_classes) / len(labels),
-            opinion=opinion,
-            progress=self._progress,
-            description=f"{self._row.name}, seed {self._seed}",
-        )
-        return Trained(network, {**facts, **more})
 
-    def _changed(self, rows: Int[Tensor, " b"], pool: Tensor | None) -> Float[Tensor, "b c h w"]:
-        """Give changed copies of training images: a move for most of them, then a distortion."""
+    def _moved(
+        self, rows: Int[Tensor, " b"], pool: UInt8[Tensor, "n copies c h w"] | None
+    ) -> Float[Tensor, "b c h w"]:
+        """Give training images, most of them moved."""
         images = self._data.batch(self._train_rows[rows.numpy()])
-        if pool is not None:
-            real = torch.rand(len(rows), generator=self._generator) < self._protocol.real_share
-            copies = torch.randint(pool.shape[1], rows.shape, generator=self._generator)
-            moved = pool[rows, copies].float().div_(255)
-            images = torch.where(real[:, None, None, None], images, moved)
+        if pool is None:
+            return images
+        real = torch.rand(len(rows), generator=self._generator) < self._protocol.real_share
+        copies = torch.randint(pool.shape[1], rows.shape, generator=self._generator)
+        moved = pool[rows, copies].float().div_(255)
+        return torch.where(real[:, None, None, None], images, moved)
+
+    def _distorted(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
         if not self._wanted.elastic:
             return images
         distortion = self._distortion()

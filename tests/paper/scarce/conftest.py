@@ -66,3 +66,9 @@ def settings():
 @pytest.fixture
 def quick():
     return QUICK
+
+
+@pytest.fixture(autouse=True)
+def short_opinions(monkeypatch):
+    """Learn the graph's opinion in few steps."""
+    monkeypatch.setattr("transop_paper.scarce.few_label_identity._OPINION_STEPS", 100)

@@ -292,6 +292,7 @@ def test_the_step_sizes_of_first_order_solvers_are_checked():
         )
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 def test_whole_numbers_and_reals_of_numpy_are_numbers_too():
     operators, z0, z1 = make_pairs(3)
     plain = infer_coefficients(

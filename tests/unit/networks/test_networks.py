@@ -93,7 +93,7 @@ def test_impossible_size_is_refused_with_a_remedy(name, size):
 
 
 def test_unknown_names_are_refused_with_the_choices():
-    with pytest.raises(UserError, match="mnist, celeba, conv32, conv, deep"):
+    with pytest.raises(UserError, match="'mnist', 'celeba', 'conv32', 'conv', 'deep'"):
         build_autoencoder("resnet", image_size=28, channels=1, latent_dimension=2, width=4)
     with pytest.raises(UserError, match="lenet, latent-mlp"):
         build_classifier("vgg", n_classes=2)

@@ -84,11 +84,11 @@ def test_saved_weights_load_into_a_dictionary_of_the_same_shape():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_operators": -1}, "n_operators=-1"),
+        ({"n_operators": -1}, "n_operators = -1"),
         ({"n_blocks": 4}, "n_blocks=4 does not divide dimension=6"),
-        ({"variance": 0.0}, r"variance=0\.0 must be positive"),
-        ({"initialisation": "zeros"}, "initialisation='zeros' is unknown"),
-        ({"block_layout": "ring", "n_blocks": 2}, "block_layout='ring' is unknown"),
+        ({"variance": 0.0}, r"variance = 0\.0 must be positive"),
+        ({"initialisation": "zeros"}, "initialisation = 'zeros' is unknown"),
+        ({"block_layout": "ring", "n_blocks": 2}, "block_layout = 'ring' is unknown"),
     ],
 )
 def test_impossible_dictionaries_are_refused(arguments, message):

@@ -37,8 +37,8 @@ def test_non_finite_input_is_an_error_that_names_the_argument(name, bad, move):
         ({"points": torch.zeros(5, 3)}, "the operators act on 4 dimensions"),
         ({"points": torch.zeros(5, 4).double()}, "convert one with"),
         ({"points": torch.zeros(5, 4, dtype=torch.int64)}, r"convert it with \.float"),
-        ({"method": "pade"}, "method='pade' is unknown; choose from"),
-        ({"n_terms": 0}, "n_terms=0"),
+        ({"method": "pade"}, "method = 'pade' is unknown; choose"),
+        ({"n_terms": 0}, "n_terms = 0"),
     ],
 )
 def test_shapes_types_and_names_that_do_not_fit_are_explained(change, message):
@@ -52,7 +52,7 @@ def test_a_path_at_no_times_is_empty_and_times_must_be_finite():
     assert transport_path(*small_flow(), torch.zeros(0)).shape == (5, 0, 4)
     with pytest.raises(UserError, match="times has 1 non-finite"):
         transport_path(*small_flow(), torch.tensor([0.0, torch.nan]))
-    with pytest.raises(UserError, match="until=inf must be finite"):
+    with pytest.raises(UserError, match="until = inf must be a finite"):
         arc_length(*small_flow(), until=float("inf"))
 
 

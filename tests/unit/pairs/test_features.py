@@ -117,14 +117,13 @@ def test_other_weights_get_another_cache_key(tmp_path):
     assert len(keys) == 2
 
 
-def test_without_package_and_network_the_remedy_is_named(monkeypatch, tmp_path):
+def test_without_network_the_remedy_of_resnet_is_named(monkeypatch, tmp_path):
     def offline(*args, **options):
         raise OSError("no route to host")
 
     monkeypatch.setattr(backbones, "fetch_once", offline)
-    monkeypatch.setattr(backbones.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"no route to host.*weights=.*transop\[perceptual\]"):
-        BACKBONES["auto"](28, None, tmp_path)
+        BACKBONES["resnet18"](28, None, tmp_path)
 
 
 def test_a_missing_weights_file_is_named(make_dataset, tmp_path):

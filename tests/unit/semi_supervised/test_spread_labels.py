@@ -27,10 +27,11 @@ def test_one_label_per_class_names_two_interleaved_arcs(crescents):
     np.testing.assert_allclose(opinion.sum(1), 1)
 
 
-def test_classes_are_as_frequent_as_among_the_labels(crescents):
-    points, label = crescents
-    rows = np.array([5, 10, 140, 200])
-    opinion = spread_labels(weigh_neighbours(points), rows, label[rows], 2)
+def test_classes_are_as_frequent_as_among_the_labels():
+    line = torch.linspace(0, 1, 300)[:, None]
+    opinion = spread_labels(
+        weigh_neighbours(line), np.array([5, 30, 60, 295]), np.array([0, 0, 0, 1]), 2
+    )
     np.testing.assert_allclose(opinion.mean(0), [0.75, 0.25], atol=0.01)
 
 
@@ -58,3 +59,17 @@ def test_a_class_without_label_is_refused(crescents):
         spread_labels(weigh_neighbours(points), np.array([0, 1]), np.array([0, 0]), 2)
     with pytest.raises(UserError, match="at least 2"):
         weigh_neighbours(points[:1])
+
+
+def test_parts_of_a_graph_that_are_not_connected_keep_to_their_own_labels():
+    """Two far blobs of one class each, one blob of two classes, and one without label."""
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.tensor([[0.0, 0], [50, 0], [0, 50], [4, 50], [50, 50]])
+    points = torch.cat([c + torch.randn(40, 2, generator=generator) for c in centres])
+    rows, labels = np.array([0, 41, 81, 121]), np.array([0, 1, 2, 0])
+    opinion = spread_labels(weigh_neighbours(points), rows, labels, 3)
+    for start, label in ((0, 0), (40, 1), (80, 2), (120, 0)):
+        right = opinion[start : start + 40].argmax(1) == label
+        assert right.mean() > 0.9
+    np.testing.assert_allclose(opinion.sum(1), 1)
+    assert opinion[160:].max() < 0.99

@@ -16,7 +16,6 @@ from transop.explorer.html import (
     curves,
     download,
     notice,
-    sheet,
     strip,
 )
 from transop.explorer.opened import ExploredRun
@@ -122,9 +121,12 @@ def _facts(found: Walk) -> str:
 
 def _sheet(found: Walk) -> bytes:
     """Draw the path and the straight line as a picture file."""
+    from transop.plotting import image_grid, render_figure
+
     rows = np.stack([found.path.frames[::_EVERY], found.line.frames[::_EVERY]])
-    labels = [f"{t:.3g}" for t in found.times[::_EVERY]]
-    return sheet(rows, ["operators", "straight line"], labels)
+    times = [f"{t:.3g}" for t in found.times[::_EVERY]]
+    names = ["operators", "straight line"]
+    return render_figure(image_grid(rows, row_labels=names, column_labels=times), "png")
 
 
 def _strips(run: ExploredRun, found: Walk) -> str:

@@ -1,0 +1,263 @@
+"""An autoencoder made of the user's own modules or functions, with or without a decoder."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from transop.errors import UserError, show
+from transop.networks.autoencoder import Autoencoder, AutoencoderShape
+from transop.networks.principal import PrincipalDirections
+
+logger = logging.getLogger(__name__)
+
+Call = nn.Module | Callable[[Tensor], Tensor]
+
+NAME = "own modules"  # where our own autoencoders have the name of an architecture
+
+
+@dataclass(frozen=True)
+class ModulesShape:
+    """What is known about the user's modules: no code, only shapes.
+
+    Attributes:
+        image_shape: of one input, whatever its axes mean.
+        latent_shape: of one latent, before it is flattened.
+        latent_dimension: k, how many directions the operators act on.
+        has_decoder: whether latents can be decoded.
+    """
+
+    image_shape: tuple[int, ...]
+    latent_shape: tuple[int, ...]
+    latent_dimension: int
+    has_decoder: bool
+
+
+class ModuleAutoencoder(Autoencoder):
+    """Encodes with the user's modules and splits latents into what moves and what does not.
+
+    Latents of any shape are flattened. If there are principal directions, operators act on the
+    coordinates along them; the rest of a latent is carried along unchanged. Frozen modules stay in
+    evaluation mode and without gradients.
+
+    Attributes:
+        own: shapes of inputs and latents.
+        principal: the directions operators act on, or None if they act on the whole latent.
+        origin: added to all coordinates.
+    """
+
+    origin: Tensor
+
+    def __init__(
+        self,
+        own: ModulesShape,
+        encoder: Call,
+        decoder: Call | None,
+        principal: PrincipalDirections | None = None,
+        *,
+        frozen: bool = True,
+    ) -> None:
+        nn.Module.__init__(self)
+        channels, size = (*own.image_shape, 1, 1)[0], (*own.image_shape, 1)[-1]
+        self.shape = AutoencoderShape(NAME, size, channels, own.latent_dimension, 0)
+        self.own, self.frozen = own, frozen
+        self.encoder = _as_module(encoder)  # type: ignore[assignment]
+        self.decoder = None if decoder is None else _as_module(decoder)  # type: ignore[assignment]
+        self.principal = principal
+        self.register_buffer("origin", torch.zeros(own.latent_dimension))
+        if frozen:
+            self.requires_grad_(False)
+        self.eval()
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return self.own.image_shape
+
+    @property
+    def has_decoder(self) -> bool:
+        """Whether latents can be decoded."""
+        return self.own.has_decoder
+
+    def encode(self, images: Float[Tensor, "b ..."]) -> Float[Tensor, "b d"]:
+        """Map inputs to the coordinates that operators act on."""
+        whole = self._whole(images)
+        coordinates = whole if self.principal is None else self.principal.coordinates(whole)
+        return coordinates + self.origin
+
+    def rest(self, images: Float[Tensor, "b ..."]) -> Float[Tensor, "b w"] | None:
+        """Give the part of the latents that operators leave alone, or None if there is none."""
+        return None if self.principal is None else self.principal.rest(self._whole(images))
+
+    def decode(
+        self, latents: Float[Tensor, "b d"], rest: Float[Tensor, "b w"] | None = None
+    ) -> Float[Tensor, "b ..."]:
+        """Map coordinates, and the rest of a latent if it is known, to images."""
+        if self.decoder is None:
+            raise UserError("this model has no decoder; pass decoder= to from_modules")
+        whole = latents - self.origin
+        if self.principal is not None:
+            whole = self.principal.whole(whole, rest)
+        images = self.decoder(whole.reshape(-1, *self.own.latent_shape))
+        return _check_output("decoder", images, len(latents), self.own.image_shape)
+
+    def forward(self, images: Float[Tensor, "b ..."]) -> Float[Tensor, "b ..."]:
+        """Encode and decode."""
+        return self.decode(self.encode(images), self.rest(images))
+
+    @torch.no_grad()
+    def shift_latents(self, offset: Float[Tensor, " d"]) -> None:
+        """Add a constant to all coordinates, in place; what is decoded stays as it was."""
+        self.origin.add_(offset)
+
+    def train(self, mode: bool = True) -> ModuleAutoencoder:
+        """Switch to training mode, unless the modules are frozen."""
+        super().train(mode and not self.frozen)
+        return self
+
+    def architecture(self) -> dict[str, Any]:
+        """Describe shapes; the modules themselves must be passed in again."""
+        explained = None if self.principal is None else self.principal.explained
+        return {
+            "image_shape": list(self.own.image_shape),
+            "latent_shape": list(self.own.latent_shape),
+            "latent_dimension": self.own.latent_dimension,
+            "has_decoder": self.own.has_decoder,
+            "explained": explained,
+            "frozen": self.frozen,
+        }
+
+    def _whole(self, images: Tensor) -> Float[Tensor, "b w"]:
+        latents = _check_output("encoder", self.encoder(images), len(images), self.own.latent_shape)
+        return latents.reshape(len(images), -1).to(self.origin)
+
+
+class _Function(nn.Module):
+    """A function as a module; the module a bound method belongs to becomes a part of it."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        owner = getattr(function, "__self__", None)
+        self.owner = owner if isinstance(owner, nn.Module) else None
+        self._function = function
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self._function(inputs)
+
+
+def _as_module(call: Call) -> nn.Module:
+    return call if isinstance(call, nn.Module) else _Function(call)
+
+
+def make_autoencoder(
+    encoder: Call,
+    decoder: Call | None,
+    images: Float[Tensor, "b ..."],
+    *,
+    dimension: int | None = None,
+    explained: float = 0.95,
+    frozen: bool = True,
+) -> ModuleAutoencoder:
+    """Try the modules on a few inputs and choose the directions that operators act on.
+
+    Args:
+        encoder: inputs to latents of any shape.
+        decoder: latents to inputs, or None.
+        images: inputs to try them on; large latents need many to find their directions.
+        dimension: how many principal directions to use; chosen by ``explained`` if left out.
+        explained: share of the variance that they must cover, where the data allow it.
+        frozen: keep the modules' weights as they are.
+    """
+    for name, call in (("encoder", encoder), ("decoder", decoder)):
+        if not callable(call) and not (name == "decoder" and call is None):
+            raise UserError(f"{name} = {show(call)} must be a torch module or a function")
+    sample = images[:: max(1, len(images) // _MOST_TRIED)][:_MOST_TRIED]
+    latents = _try(encoder, sample)
+    latent_shape = tuple(latents.shape[1:])
+    flat = latents.reshape(len(latents), -1).float()
+    principal = PrincipalDirections.choose(flat, dimension=dimension, explained=explained)
+    k = prod(latent_shape) if principal is None else principal.n_directions
+    own = ModulesShape(tuple(images.shape[1:]), latent_shape, k, decoder is not None)
+    network = ModuleAutoencoder(own, encoder, decoder, principal, frozen=frozen).to(flat.device)
+    if decoder is not None:
+        _try_decoder(network, sample[:2])
+    return network
+
+
+_MOST_TRIED = 2_000  # inputs on which the directions of large latents are found
+_AT_ONCE = 250
+
+
+@torch.no_grad()
+def _try(encoder: Call, images: Tensor) -> Tensor:
+    _check_devices(encoder, images)
+    if isinstance(encoder, nn.Module):
+        encoder.eval()
+    parts = []
+    for chunk in torch.split(images, _AT_ONCE):
+        try:
+            answer = encoder(chunk)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            raise UserError(
+                f"the encoder does not take images of shape {tuple(images.shape[1:])}: {reason}"
+            ) from None
+        parts.append(_check_output("encoder", answer, len(chunk), None))
+    latents = torch.cat(parts)
+    if not bool(latents.isfinite().all()):
+        raise UserError("the encoder gives NaN or infinity for these images; check its weights")
+    return latents
+
+
+@torch.no_grad()
+def _try_decoder(network: ModuleAutoencoder, images: Tensor) -> None:
+    _check_devices(network.decoder, images)
+    try:
+        decoded = network(images)
+    except UserError:
+        raise
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise UserError(
+            f"the decoder does not take latents of shape {network.own.latent_shape}: {reason}"
+        ) from None
+    low, high = (float(value) for value in decoded.aminmax())
+    if low < -_SLACK or high > 1 + _SLACK:
+        logger.warning(
+            "the decoder gives values from %.3g to %.3g; pictures expect values in [0, 1]",
+            low,
+            high,
+        )
+
+
+_SLACK = 0.5
+
+
+def _check_devices(call: Call | None, images: Tensor) -> None:
+    """Say in words that a module is elsewhere: torch's own message names no module."""
+    first = next(iter(call.parameters()), None) if isinstance(call, nn.Module) else None
+    if first is not None and first.device != images.device:
+        raise UserError(
+            f"the modules are on {first.device} but the images on {images.device}; move one of "
+            "them with .to(...), or pass device= to from_modules"
+        )
+
+
+def _check_output(name: str, answer: Any, n: int, shape: tuple[int, ...] | None) -> Tensor:
+    """Refuse what is no batch of floats of the right shape."""
+    if not isinstance(answer, Tensor) or not answer.is_floating_point():
+        raise UserError(
+            f"the {name} returned {show(answer)}; it must return one tensor of floats: wrap it, "
+            f"such as lambda x: {name}(x)[0]"
+        )
+    if answer.ndim < 2 or len(answer) != n or (shape and tuple(answer.shape[1:]) != shape):
+        wanted = "" if shape is None else f", but {shape} is needed for each"
+        raise UserError(f"the {name} returned shape {tuple(answer.shape)} for {n} inputs{wanted}")
+    return answer

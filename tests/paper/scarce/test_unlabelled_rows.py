@@ -1,0 +1,213 @@
+"""Rows that also learn from unlabelled images."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from transop.errors import UserError
+from transop_paper.scarce import GROUPS, Experiment, compare_rows, find_rows, known_rows, run_row
+from transop_paper.scarce.moved import LeastLiked, Mover, fill_pool
+from transop_paper.scarce.protocol import draw_labelled, new_network
+from transop_paper.scarce.unlabelled import UnlabelledRow
+
+
+@pytest.fixture
+def experiment(strokes, model, settings, quick, tmp_path):
+    short = dataclasses.replace(
+        quick, n_unlabelled_steps=25, unlabelled_batch_size=20, n_copies=2, n_scored=10
+    )
+    return Experiment(strokes, short, tmp_path, model, settings, "abc")
+
+
+def row(name):
+    return find_rows([name], "mnist")[0]
+
+
+@pytest.mark.parametrize("name", [*GROUPS["rivals"], *GROUPS["ablations"]])
+def test_every_row_runs_and_says_what_it_saw(experiment, name):
+    found = run_row(experiment, row(name), 0)
+    assert 0 <= found["test"] <= 100
+    assert found["labels_used"] == "the 100 labels, all training images without labels"
+    assert ("relative_move" in found) == (row(name).unlabelled.moves is not None)
+
+
+@pytest.mark.parametrize("name", ["poisson", "self-training", "semi-transport", "semi-lines"])
+def test_labels_that_were_not_drawn_change_nothing(experiment, name):
+    data = experiment.dataset
+    _, labels, rows = draw_labelled(data, 4, seed=0)
+    shuffled = np.random.default_rng(0).permutation(data.labels)
+    other = dataclasses.replace(
+        experiment,
+        dataset=dataclasses.replace(data, labels=shuffled),
+        out=experiment.out / "other",
+    )
+    images = data.batch(data.splits["test"])
+    first, second = (
+        UnlabelledRow(one, row(name), 0, rows, labels).train().classify(images)
+        for one in (experiment, other)
+    )
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+
+def test_the_runs_own_classifier_and_encoder_do_not_leak_in(experiment):
+    expected = run_row(experiment, row("semi-transport"), 0)
+    other = dataclasses.replace(experiment, out=experiment.out / "other")
+    for module in (experiment.model.classifier, experiment.model.coefficient_encoder):
+        for parameter in module.parameters():
+            parameter.data.fill_(torch.nan)
+    assert run_row(other, row("semi-transport"), 0)["test"] == expected["test"]
+
+
+def test_a_graph_names_most_strokes(experiment):
+    data = experiment.dataset
+    _, labels, rows = draw_labelled(data, 4, seed=0)
+    pixels = UnlabelledRow(experiment, row("poisson-pixels"), 0, rows, labels)
+    right = pixels.graph_opinion().argmax(1) == data.labels[data.splits["train"]]
+    assert right.mean() > 0.8
+
+
+class Sure(torch.nn.Module):
+    """Says class 0 wherever the first coordinate is below a limit."""
+
+    def __init__(self, limit):
+        super().__init__()
+        self.limit = limit
+
+    def forward(self, latents):
+        below = latents[:, :1] < self.limit
+        return torch.where(below, 20.0, -20.0) * torch.tensor([1.0, -1.0])
+
+
+@pytest.fixture
+def latents(model):
+    points = torch.randn(120, 4, generator=torch.Generator().manual_seed(0))
+    model.classifier, model.classifier_domain = Sure(0.0), "latent"
+    return points
+
+
+def mover(model, latents, kind, threshold=0.8):
+    nearest = torch.cdist(latents, latents).argsort(1)[:, 1:6]
+    return Mover(
+        model,
+        latents,
+        nearest,
+        kind=kind,
+        multiplier=2.0,
+        n_steps=1,
+        threshold=threshold,
+        generator=torch.Generator().manual_seed(1),
+    )
+
+
+@pytest.mark.parametrize("kind", ["operators", "noise", "lines"])
+def test_guarded_moves_stay_on_their_side(model, latents, kind):
+    rows = torch.arange(len(latents))
+    free = mover(model, latents, kind, threshold=None).move(rows)
+    assert ((free[:, 0] < 0) != (latents[:, 0] < 0)).any()
+    kept = mover(model, latents, kind).move(rows)
+    assert torch.equal(kept[:, 0] < 0, latents[:, 0] < 0)
+    assert not torch.equal(kept, latents)
+
+
+def test_controls_move_as_far_as_operators_do(model, latents):
+    rows = torch.arange(len(latents))
+    moves = {
+        kind: mover(model, latents, kind, threshold=None).move(rows) - latents
+        for kind in ("operators", "noise", "lines")
+    }
+    lengths = {kind: torch.linalg.vector_norm(move, dim=1) for kind, move in moves.items()}
+    torch.testing.assert_close(lengths["noise"], lengths["operators"], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(lengths["lines"], lengths["operators"], rtol=1e-4, atol=1e-5)
+
+
+def test_lines_lead_towards_a_neighbour(model, latents):
+    moves = mover(model, latents, "lines", threshold=None).move(torch.arange(120)) - latents
+    nearest = torch.cdist(latents, latents).argsort(1)[:, 1:6]
+    directions = torch.nn.functional.normalize(latents[nearest] - latents[:, None], dim=2)
+    cosine = (directions * torch.nn.functional.normalize(moves, dim=1)[:, None]).sum(2)
+    moved = torch.linalg.vector_norm(moves, dim=1) > 1e-4
+    assert float(cosine[moved].amax(1).min()) > 0.99
+
+
+def test_least_liked_moves_change_the_networks_opinion_more_than_random_ones(model, latents):
+    network = new_network((1, 16, 16), 3, seed=0).eval().requires_grad_(False)
+    options = {"multiplier": 1.0, "threshold": None}
+    generator = torch.Generator().manual_seed(0)
+    against = LeastLiked(model, latents, generator=generator, **options)
+    rows = torch.arange(120)
+    before = network(model.decode(latents)).softmax(1)
+
+    def change(images):
+        after = network(images).log_softmax(1)
+        return float(torch.nn.functional.kl_div(after, before, reduction="batchmean"))
+
+    scales = model.scales_at(latents)
+    drawn = torch.randn(scales.shape, generator=generator)
+    drawn = torch.nn.functional.normalize(drawn, dim=1) * scales.shape[1] ** 0.5
+    at_random = model.decode(model.transport(latents, drawn * scales))
+    assert change(against.move(rows, network)) > 1.2 * change(at_random)
+
+
+def test_least_liked_moves_are_guarded(model, latents):
+    network = new_network((1, 16, 16), 3, seed=0).eval().requires_grad_(False)
+    model.classifier = Sure(-100.0)
+    model.classifier.forward = lambda latents: torch.zeros(len(latents), 2)
+    guarded = LeastLiked(
+        model, latents, multiplier=1.0, threshold=0.8, generator=torch.Generator().manual_seed(0)
+    )
+    moved = guarded.move(torch.arange(120), network)
+    torch.testing.assert_close(moved, model.decode(latents))
+
+
+def test_the_pool_holds_decoded_moves_and_their_mean_length(model, latents):
+    pool, length = fill_pool(mover(model, latents, "operators"), model, latents, 2)
+    assert pool.shape == (120, 2, 1, 16, 16)
+    again = mover(model, latents, "operators").move(torch.arange(120))
+    expected = model.decode(again).mul(255).round().to(torch.uint8)
+    assert torch.equal(pool[:, 0], expected)
+    assert 0 < length < 5
+
+
+def test_numbers_of_unlabelled_rows_can_be_changed_by_name():
+    changed = row("semi-transport@believe=0.9,balanced=no,multiplier=3")
+    assert (changed.unlabelled.believe, changed.unlabelled.balanced) == (0.9, False)
+    assert changed.multiplier == 3
+    with pytest.raises(UserError, match="'believe=1'"):
+        row("none@believe=1")
+    with pytest.raises(UserError, match="'maybe'"):
+        row("fixmatch@balanced=maybe")
+
+
+def test_ablations_differ_from_the_entry_in_what_they_say_alone():
+    rows = known_rows("mnist")
+    entry = rows["semi-transport"]
+    changes = {"semi-noise": {"moves": "noise"}, "semi-elastic": {"moves": None}}
+    for name, change in changes.items():
+        expected = dataclasses.replace(entry.unlabelled, **change)
+        assert rows[name].unlabelled == expected
+        same = dataclasses.replace(
+            rows[name], name=entry.name, title=entry.title, unlabelled=entry.unlabelled
+        )
+        assert same == entry
+
+
+def test_a_group_stands_for_its_rows():
+    assert [one.name for one in find_rows(["rivals"], "mnist")] == list(GROUPS["rivals"])
+
+
+def test_rows_are_compared_seed_by_seed():
+    tests = {"a": [80.0, 90.0, 85.0], "b": [79.0, 88.0, 84.0], "c": [80.0]}
+    results = [
+        {"row": name, "seed": seed, "test": value}
+        for name, values in tests.items()
+        for seed, value in enumerate(values)
+    ]
+    b, c = compare_rows(results, "a")
+    assert (b.row, b.n_seeds, b.mean) == ("b", 3, pytest.approx(4 / 3))
+    assert b.standard_error == pytest.approx(1 / 3)
+    assert (c.mean, c.n_seeds) == (0, 1)
+    assert np.isnan(c.standard_error)
+    with pytest.raises(UserError, match="'d' has no results"):
+        compare_rows(results, "d")

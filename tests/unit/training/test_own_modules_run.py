@@ -1,0 +1,90 @@
+"""Runs around modules of the user's own, named by ``autoencoder.factory``."""
+
+import sys
+from types import ModuleType
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from transop.artifacts import RunFolder
+from transop.config import load_settings
+from transop.errors import ArtifactError, SettingsError
+from transop.model import ManifoldAutoencoder
+from transop.training import train
+
+QUICK = [
+    *("recipe=own", "pairs.strategy=latent", "operators.n_operators=2", "operators.epochs=1"),
+    *("autoencoder.latent_dimension=4", "autoencoder.factory=users_code:make"),
+    *("fine_tuning.epochs=0", "classifier.domain=latent", "classifier.epochs=1"),
+    *("coefficient_encoder.epochs=1", "operators.batch_size=16", "runtime.device=cpu"),
+]
+
+
+def encoder():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(6))
+
+
+def decoder():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(6, 256), nn.Unflatten(1, (1, 16, 16)), nn.Sigmoid())
+
+
+@pytest.fixture
+def users_code(monkeypatch):
+    code = ModuleType("users_code")
+    monkeypatch.setitem(sys.modules, "users_code", code)
+    return code
+
+
+def made(bars, with_decoder):
+    first = encoder()
+    first(bars.batch([0, 1]))
+    return first, decoder() if with_decoder else None
+
+
+@pytest.mark.parametrize("with_decoder", [True, False])
+def test_a_run_around_own_modules_trains_and_resumes(bars, users_code, tmp_path, with_decoder):
+    users_code.make = lambda: made(bars, with_decoder)
+    settings, folder = load_settings("demo", QUICK), RunFolder(tmp_path / "run")
+    model = train(settings, folder, dataset=bars)
+    assert model.latent_dimension == 4
+    facts = folder.finished_phases()["autoencoder"]
+    assert 0 < facts["explained_variance"] <= 1
+    assert ("test_mse" in facts) is with_decoder
+    again = train(settings, folder, dataset=bars, resume=True)
+    x = bars.batch([0, 1, 2])
+    torch.testing.assert_close(again.encode(x), model.encode(x))
+    with pytest.raises(ArtifactError, match="your own, pass encoder="):
+        ManifoldAutoencoder.from_pretrained(folder.path)
+
+
+def test_weights_are_loaded_into_the_factorys_modules(bars, users_code, tmp_path):
+    first, second = made(bars, True)
+    with torch.no_grad():
+        first[1].weight.fill_(0.01)
+    both = nn.ModuleDict({"encoder": first, "decoder": second})
+    save_file(both.state_dict(), tmp_path / "w.safetensors")
+    users_code.make = lambda: made(bars, True)
+    weights = f"autoencoder.weights={str(tmp_path / 'w.safetensors')!r}"
+    off = [f"{p}.epochs=0" for p in ("operators", "classifier", "coefficient_encoder")]
+    changes = [*QUICK, weights, *off, "autoencoder.latent_dimension=6"]
+    model = train(load_settings("demo", changes), RunFolder(tmp_path / "run"), dataset=bars)
+    assert float(model.autoencoder.encoder[1].weight.detach().mean()) == pytest.approx(0.01)
+    assert model.latent_dimension == 6
+
+
+def test_an_image_classifier_needs_a_decoder(bars, users_code, tmp_path):
+    users_code.make = lambda: made(bars, False)
+    settings = load_settings("demo", [*QUICK, "classifier.domain=image"])
+    with pytest.raises(SettingsError, match=r"set classifier\.domain = 'latent'"):
+        train(settings, RunFolder(tmp_path / "run"), dataset=bars)
+
+
+@pytest.mark.parametrize("answer", [None, 3, ("a", "b"), (nn.Identity(),)])
+def test_a_factory_that_returns_no_modules_is_named(bars, users_code, tmp_path, answer):
+    users_code.make = lambda: answer
+    with pytest.raises(SettingsError, match=r"autoencoder\.factory.*return \(encoder, decoder\)"):
+        train(load_settings("demo", QUICK), RunFolder(tmp_path / "run"), dataset=bars)
