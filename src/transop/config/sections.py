@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    field_validator,
+    model_validator,
+)
 
 PHASES = ("autoencoder", "operators", "fine_tuning", "classifier", "coefficient_encoder")
 # Named parts of an image: left, top, right, bottom as shares of width and height.
@@ -255,7 +262,10 @@ class CoefficientEncoderSettings(Section):
         description="zeta of the fixed prior; if left out, moves as long as images are apart",
     )
     kl_weight: float = Field(0.5, ge=0)
-    scale_multiplier: float = Field(0.1, gt=0)
+    scale_multiplier: PositiveFloat | Literal["neighbours"] = Field(
+        0.1,
+        description="where scales begin; 'neighbours': moves half the way to the nearest image",
+    )
     target: Literal["labels", "classifier"] = "classifier"
     distil: bool = Field(True, description="train against a latent copy of classifier(decoder(z))")
     distil_samples: int = Field(60_000, ge=1_000)
