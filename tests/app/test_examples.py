@@ -48,7 +48,7 @@ def test_extrapolation_is_measured_for_runs_and_baselines(
         settings = (full_run / "config.toml").read_text()
         (measured / "config.toml").write_text(f'method = "ae"\n{settings}')
     script = str(EXAMPLES / "measure_extrapolation.py")
-    options = ["--judge", str(full_run), "--pairs-per-class", "5", "--residual", "0.3"]
+    options = ["--classifier", str(full_run), "--pairs-per-class", "5", "--residual", "0.3"]
     monkeypatch.setattr(sys, "argv", [script, str(measured), *options])
     runpy.run_path(script, run_name="__main__")
     assert "share of the distance covered" in capsys.readouterr().out
