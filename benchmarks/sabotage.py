@@ -135,8 +135,8 @@ _SABOTAGES = (
     Sabotage(
         _REFUSED,
         "data/numpy_files.py",
-        "archive.read(member)), allow_pickle=False",
-        "archive.read(member)), allow_pickle=True",
+        "archive.read(info)), allow_pickle=False",
+        "archive.read(info)), allow_pickle=True",
     ),
     Sabotage(_REFUSED, "data/archive.py", "if unpacked > max(", "if unpacked < min("),
     Sabotage(_REFUSED, "data/archive.py", 'or ".." in parts', ""),
@@ -154,7 +154,7 @@ _SABOTAGES = (
     Sabotage(
         "test_pickles_are_refused_and_never_executed",
         "data/numpy_files.py",
-        'mmap_mode="r", allow_pickle=False',
+        'mmap_mode="r" if mapped else None, allow_pickle=False',
         "allow_pickle=True",
     ),
     Sabotage(
@@ -182,14 +182,14 @@ _SABOTAGES = (
         "if False:",
     ),
     Sabotage(
-        "test_one_class_leaves_out_what_needs_two",
-        "training/fit.py",
-        "return bool((training == training[0]).all())",
-        "return False",
+        "test_one_class_and_few_images_leave_out_what_needs_an_identity",
+        "identity/choice.py",
+        "return bool((training != training[0]).any())",
+        "return True",
     ),
     Sabotage(
         "test_more_latent_dimensions_than_data_are_refused",
-        "training/run_data.py",
+        "run_data.py",
         "if latent_dimension > min(n_values, n_images):",
         "if False:",
     ),
@@ -210,6 +210,66 @@ _SABOTAGES = (
         "training/session.py",
         "torch.manual_seed(self.seed(*names))",
         "torch.seed()",
+    ),
+    Sabotage(
+        "test_resuming_on_a_file_whose_content_has_changed_is_refused",
+        "run_data.py",
+        "if dataset.content_hash() == self.content_hash:",
+        "if True:",
+    ),
+    Sabotage(
+        "test_resuming_a_run_on_an_array_never_trains_on_the_recipes_own_images",
+        "run_data.py",
+        "settings = with_source(settings, record.source)",
+        "pass",
+    ),
+    Sabotage(
+        "test_what_does_not_exist_cannot_be_resumed",
+        "cli/runs.py",
+        "if not folder.path.exists():",
+        "if False:",
+    ),
+    Sabotage(
+        "test_more_devices_than_processors_are_refused_before_any_starts",
+        "training/session.py",
+        "most = max(_FEWEST_PROCESSES, count_processors())",
+        "most = 10**6",  # the size of the batches still keeps processes from starting
+    ),
+    Sabotage(
+        "test_what_is_no_regular_file_is_refused_by_name",
+        "files.py",
+        "_refuse_odd(path, os.fstat(number))",
+        "pass",
+    ),
+    Sabotage(
+        "test_a_repeated_column_of_a_csv_is_refused",
+        "pairs/given.py",
+        "if repeated:",
+        "if False:",
+    ),
+    Sabotage(
+        "test_weights_that_are_no_numbers_are_refused",
+        "pretrained.py",
+        "not bool(weight.isfinite().all())",
+        "False",
+    ),
+    Sabotage(
+        "test_spawned_workers_move_images_each_in_their_own_way",
+        "augment/transform.py",
+        "(self.generator.initial_seed() + info.seed) % 2**63",
+        "self.generator.initial_seed()",
+    ),
+    Sabotage(
+        "test_a_foreign_host_is_refused",
+        "explorer/gate.py",
+        "if not name or (name not in self._names and name != reached):",
+        "if not name:",
+    ),
+    Sabotage(
+        "test_a_foreign_origin_is_refused",
+        "explorer/gate.py",
+        "_check_sender(scope, headers, host)",
+        "pass",
     ),
 )
 

@@ -13,6 +13,7 @@ from torch.nn.functional import mse_loss
 
 from transop.config import Settings, settings_from_tree
 from transop.data import ImageDataset, cache_folder
+from transop.data.run_data import load_run_data
 from transop.errors import UserError
 from transop.identity import choose_source
 from transop.identity.choice import FEWEST_IMAGES
@@ -27,7 +28,6 @@ from transop.operators import laplace_from_uniform, transport
 from transop.pairs import BACKBONES, extract_features
 from transop.pairs.features import input_size_for
 from transop.progress import Progress, silent
-from transop.run_data import load_run_data
 
 logger = logging.getLogger(__name__)
 
