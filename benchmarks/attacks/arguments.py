@@ -31,7 +31,7 @@ _NUMBERS = [
     "99999999999999999999",
 ]
 _NUMBERS += ["0x10", "1_0", " 1", "١", "True", "None", "9" * 5000]
-_PATHS = ["", "none", "/", "/dev/null", "/dev/zero", "/proc/self/mem", "x" * 300, "a/" * 1200 + "b"]
+_PATHS = ["", "none", "x" * 300, "a/" * 1200 + "b"]
 _PATHS += ["..", "~", "~nobody/x", "*", "-", "--", "http://127.0.0.1:9/x", "{run}", "{run}/x/y"]
 _PATHS += ["{png}", "{folder}", "{fifo}", "{loop}", "{run}/config.json", "owner/name"]
 _WORDS = ["", "x", "auto", "é", "😀", "\x1b[31m", "%s", "$(true)", "; true", "x" * 5000, "cuda:7"]

@@ -14,10 +14,9 @@ from PIL import Image
 
 from transop.artifacts import RunFolder
 from transop.config import load_settings
-from transop.data import DatasetMeta, ImageDataset, load_dataset
+from transop.data import DatasetMeta, ImageDataset, load_dataset, load_run_data
 from transop.data.picture import UnreadablePicture, read_picture
 from transop.errors import DataError, SettingsError, UserError
-from transop.run_data import load_run_data
 from transop.training import train
 from transop.training.fit import wanted_phases
 

@@ -132,6 +132,11 @@ CALLS = {
         *("variance", "generator"),
     ),
     **spoil(
+        transop.load_dataset,
+        {"source": np.zeros((2, 16, 16), np.uint8)},
+        *("source", "labels", "image_size", "channels", "seed", "path", "cache_dir", "fit"),
+    ),
+    **spoil(
         transop.fit,
         {"source": np.zeros((2, 16, 16), np.uint8)},
         *("recipe", "settings", "overrides", "seed", "device", "resume", "out"),

@@ -12,6 +12,7 @@ from transop.data.findings import require_trainable
 from transop.data.load import dataset_from_settings, load_dataset
 from transop.data.mnist import load_fashion_mnist, load_mnist
 from transop.data.request import DatasetLoader, DatasetRequest, cache_folder
+from transop.data.run_data import DataRecord, load_run_data, open_run_data, with_source
 from transop.data.splits import consecutive_splits, split_sizes
 from transop.data.svhn import load_svhn
 
@@ -39,6 +40,7 @@ __all__ = [
     "DATASETS",
     "SIXTEEN_ATTRIBUTES",
     "SPLIT_NAMES",
+    "DataRecord",
     "DatasetLoader",
     "DatasetMeta",
     "DatasetRequest",
@@ -49,6 +51,9 @@ __all__ = [
     "dataset_from_settings",
     "known_datasets",
     "load_dataset",
+    "load_run_data",
+    "open_run_data",
     "require_trainable",
     "split_sizes",
+    "with_source",
 ]

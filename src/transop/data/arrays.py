@@ -12,7 +12,8 @@ from jaxtyping import Int64, UInt8
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
 from transop.data.request import DatasetRequest
 from transop.data.splits import consecutive_splits, random_splits
-from transop.errors import DataError
+from transop.errors import DataError, show
+from transop.inputs import check_tensor
 
 _log = logging.getLogger(__name__)
 
@@ -128,7 +129,8 @@ def labels_from_array(
         array.dtype.kind == "f" and not np.array_equal(array, np.floor(array))
     ):
         raise DataError(
-            f"{name} are not integers (type {array.dtype}, for instance {array.flat[:1]}); "
+            f"{name} are not integers (type {array.dtype}, for instance "
+            f"{show(array.flat[:1].tolist())}); "
             "number the classes from 0, e.g. np.unique(labels, return_inverse=True)[1]"
         )
     if array.ndim == 2 and array.shape[1] == 1:
@@ -153,7 +155,7 @@ def labels_from_array(
 def to_numpy(array: Any, name: str) -> np.ndarray:
     """See a numpy array, torch tensor or nested list as a numpy array, without copying."""
     if hasattr(array, "detach"):
-        array = array.detach().cpu()
+        array = check_tensor(name, array).detach().cpu()
         if array.is_floating_point():
             array = array.float()  # numpy knows no bfloat16
         array = array.numpy()

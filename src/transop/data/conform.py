@@ -11,7 +11,7 @@ from jaxtyping import UInt8
 from torch.nn import functional
 
 from transop.config import CROPS, check_crop
-from transop.errors import DataError
+from transop.errors import DataError, show
 
 _log = logging.getLogger(__name__)
 
@@ -30,13 +30,13 @@ def check_options(image_size: Any, channels: Any, fit: Any, crop: Any) -> None:
     whole = isinstance(image_size, int) and not isinstance(image_size, bool)
     if image_size is not None and not (whole and SMALLEST_SIZE <= image_size <= LARGEST_SIZE):
         raise DataError(
-            f"image_size={image_size!r} is impossible; "
+            f"image_size={show(image_size)} is impossible; "
             f"use a whole number from {SMALLEST_SIZE} to {LARGEST_SIZE}"
         )
-    if channels not in (None, 1, 3):
-        raise DataError(f"channels={channels!r} is impossible; use 1 (grey) or 3 (colour)")
-    if fit not in ("crop", "pad"):
-        raise DataError(f"fit={fit!r} is unknown; use 'crop' (central square) or 'pad' (whole)")
+    if not isinstance(channels, int | None) or channels not in (None, 1, 3):
+        raise DataError(f"channels={show(channels)} is impossible; use 1 (grey) or 3 (colour)")
+    if not isinstance(fit, str) or fit not in ("crop", "pad"):
+        raise DataError(f"fit={show(fit)} is unknown; use 'crop' (central square) or 'pad' (whole)")
     try:
         check_crop(crop)
     except ValueError as error:

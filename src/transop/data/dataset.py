@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Int64, Shaped, UInt8
 from torch import Tensor
 
+from transop.artifacts.mapped import digest_rows
 from transop.errors import DataError
-from transop.mapped import digest_rows
 
 SPLIT_NAMES = ("train", "validation", "test")
 

@@ -22,6 +22,7 @@ from transop.data.numpy_files import load_npy, load_npz
 from transop.data.request import SPLITS, DatasetRequest, cache_folder
 from transop.data.splits import random_splits
 from transop.errors import DataError
+from transop.inputs import check_path, check_whole
 from transop.progress import Progress, silent
 
 # A name, a path, an array, a tensor, a data set of torch or Hugging Face, or several by split.
@@ -78,14 +79,16 @@ def load_dataset(
     if split is not None and split not in SPLITS:
         raise DataError(f"split={split!r} does not exist; choose one of {', '.join(SPLITS)}")
     request = DatasetRequest(
-        path=None if path is None else Path(path),
+        path=None if path is None else check_path("path", path),
         image_size=image_size,
         channels=channels,
         fit=fit,
         crop=crop,
         split=split,
-        cache_dir=cache_folder() if cache_dir is None else Path(cache_dir).expanduser().resolve(),
-        seed=seed,
+        cache_dir=cache_folder()
+        if cache_dir is None
+        else check_path("cache_dir", cache_dir).expanduser().resolve(),
+        seed=check_whole("seed", seed, least=0, most=2**63 - 1),
         offline=offline,
         progress=silent if progress is None else progress,
         options=options,

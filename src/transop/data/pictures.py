@@ -18,13 +18,13 @@ from typing import IO
 import numpy as np
 from jaxtyping import Int64, UInt8
 
+from transop.artifacts.mapped import map_rows, write_rows
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
 from transop.data.picture import Header, UnreadablePicture, read_header, read_picture
 from transop.data.request import DatasetRequest
 from transop.data.splits import random_order, split_sizes
 from transop.errors import DataError
 from transop.files import reason_of
-from transop.mapped import map_rows, write_rows
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transop.errors import UserError
+from transop.errors import UserError, show
 
 _LACKS_LINEAR_ALGEBRA = ("mps",)
 
@@ -43,13 +43,13 @@ def require_count(name: str, value: Any, *, least: int = 1, most: int = 1_000_00
         count = None
     if count is None or isinstance(value, bool):
         raise UserError(
-            f"{name}={value!r} is of type {type(value).__name__}; pass a whole number such as "
+            f"{name}={show(value)} is of type {type(value).__name__}; pass a whole number such as "
             f"{max(least, 1)}"
         )
     if count < least:
-        raise UserError(f"{name}={count} must be at least {least}")
+        raise UserError(f"{name}={show(count)} must be at least {least}")
     if count > most:
-        raise UserError(f"{name}={count} is too large; pass at most {most:,}")
+        raise UserError(f"{name}={show(count)} is too large; pass at most {most:,}")
     return count
 
 
@@ -58,15 +58,15 @@ def require_number(name: str, value: Any, *, positive: bool = True) -> float:
     if isinstance(value, Tensor) and value.ndim == 0 and value.is_floating_point():
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise UserError(f"{name}={value!r} is of type {type(value).__name__}; pass a number")
+        raise UserError(f"{name}={show(value)} is of type {type(value).__name__}; pass a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise UserError(f"{name}={value} must be finite")
+        raise UserError(f"{name}={show(value)} must be finite")
     if positive and not number > 0:
-        raise UserError(f"{name}={value} must be positive")
+        raise UserError(f"{name}={show(value)} must be positive")
     return number
 
 

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
+from transop.artifacts.mapped import Notes, map_rows, write_rows
 from transop.files import reason_of
-from transop.mapped import Notes, map_rows, write_rows
 from transop.pairs.features import collect_rows
 from transop.sharing import ALONE, Ranks
 

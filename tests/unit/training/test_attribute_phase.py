@@ -93,7 +93,7 @@ def test_the_coefficient_encoder_takes_attributes_for_identity(spots, make_sessi
     session = make_session(*SMALL)
     train_classifier(session, model, spots)
     numbers = train_coefficient_encoder(session, model, spots)
-    assert 0 <= numbers["kept_label_encoded"] <= 1
+    assert 0 <= numbers["kept_encoded"] <= 1
     assert 0.5 < numbers["distilled_agreement"] <= 1
     assert model.scales_at(model.encode(spots.batch([0, 1]))).shape == (2, 3)
 

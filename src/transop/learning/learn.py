@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transop.errors import UserError
-from transop.learning_step import (
+from transop.learning.step import (
     ALIVE,
     Objective,
     OperatorStep,
