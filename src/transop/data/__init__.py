@@ -2,8 +2,7 @@
 
 from importlib.metadata import entry_points
 
-from transop.data.celeba import load_celeba
-from transop.data.celeba_layout import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES
+from transop.data.celeba import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES, load_celeba
 from transop.data.conform import conform
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
 from transop.data.findings import require_trainable

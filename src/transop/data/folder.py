@@ -1,34 +1,31 @@
-"""Folders and zip archives of image files."""
+"""Folders and zip archives of image files; archives are never unpacked to disk."""
 
+import contextlib
 import io
 import os
+import stat
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from transop.data.archive import open_zip
 from transop.data.dataset import ImageDataset
 from transop.data.picture import EXTENSIONS
 from transop.data.pictures import Entry, dataset_from_pictures
 from transop.data.request import DatasetRequest
 from transop.errors import DataError
-from transop.files import is_process_folder, open_regular
+from transop.files import is_process_folder, open_regular, reason_of
 
 _LARGEST_FILE = 2**29
+# An archive may unpack to 256 MB whatever its size; beyond that, to 100 times its size. Image
+# files are compressed already, so an honest archive of them stays far below.
+_HARMLESS_BYTES = 2**28
+_MOST_EXPANSION = 100
 
 
 def load_folder(root: Path, request: DatasetRequest) -> ImageDataset:
-    """Load every image below a folder; subfolders are classes.
-
-    Args:
-        root: the folder.
-        request: wanted shape, seed and cache.
-
-    Returns:
-        The images, split 80/10/10 unless the folder has train and test subfolders.
-    """
+    """Load every image below a folder; subfolders are classes, or splits (train, test)."""
     request.refuse_options(f"folder {root.name}")
     entries = list(_files_below(root))
     if not entries:
@@ -38,15 +35,7 @@ def load_folder(root: Path, request: DatasetRequest) -> ImageDataset:
 
 
 def load_zip(path: Path, request: DatasetRequest) -> ImageDataset:
-    """Load every image in a zip archive; folders inside it are classes.
-
-    Args:
-        path: the archive.
-        request: wanted shape, seed and cache.
-
-    Returns:
-        The images, split 80/10/10 unless the archive has train and test folders.
-    """
+    """Load every image in a zip archive; folders inside it are classes or splits."""
     request.refuse_options(f"archive {path.name}")
     with open_zip(path) as archive:
         entries = [entry for entry in zip_entries(path, archive) if _is_image(entry.path)]
@@ -72,7 +61,8 @@ def zip_entries(path: Path, archive: zipfile.ZipFile) -> Iterator[Entry]:
     for info in archive.infolist():
         if not info.is_dir():
             stamp = f"{origin} {info.CRC:x} {info.file_size}"
-            yield Entry(PurePosixPath(info.filename), stamp, _opener(archive, info))
+            opener = partial(_open_member, archive, info)
+            yield Entry(PurePosixPath(info.filename), stamp, opener)
 
 
 def _files_below(root: Path) -> Iterator[Entry]:
@@ -97,13 +87,48 @@ def _is_image(path: PurePosixPath) -> bool:
     return not hidden and path.suffix.lower() in EXTENSIONS
 
 
-def _opener(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:
-    def open_entry() -> IO[bytes]:
-        if info.file_size > _LARGEST_FILE:
-            raise OSError(f"{info.file_size:,} bytes are too many for one image")
-        try:
-            return io.BytesIO(archive.read(info))
-        except Exception as error:  # damaged entries raise anything from EOFError to UnicodeError
-            raise OSError(str(error) or type(error).__name__) from None
+def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
+    if info.file_size > _LARGEST_FILE:
+        raise OSError(f"{info.file_size:,} bytes are too many for one image")
+    try:
+        return io.BytesIO(archive.read(info))
+    except Exception as error:  # damaged entries raise anything from EOFError to UnicodeError
+        raise OSError(str(error) or type(error).__name__) from None
 
-    return open_entry
+
+def open_zip(path: Path) -> zipfile.ZipFile:
+    """Open a ``.zip`` or ``.npz`` file, refusing damage, bombs, and entries that point outside."""
+    try:
+        file = open_regular(path)
+    except OSError as error:
+        raise DataError(f"{str(path)!r} cannot be read: {reason_of(error)}") from None
+    with contextlib.ExitStack() as on_error:
+        on_error.enter_context(file)
+        try:
+            archive = zipfile.ZipFile(file)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            raise DataError(f"{str(path)!r} is no zip archive or a damaged one ({error})") from None
+        _refuse_dangers(path, archive.infolist())
+        on_error.pop_all()  # the archive is sound: its user closes it
+    return archive
+
+
+def _refuse_dangers(path: Path, infos: Sequence[zipfile.ZipInfo]) -> None:
+    for info in infos:
+        name = info.filename
+        parts = PurePosixPath(name.replace("\\", "/")).parts
+        if name.startswith(("/", "\\")) or ".." in parts or (parts and parts[0].endswith(":")):
+            raise DataError(
+                f"archive {str(path)!r} has an entry {name!r} that points outside of it (path "
+                "traversal); it is refused: make the archive again"
+            )
+        if stat.S_ISLNK(info.external_attr >> 16):
+            raise DataError(f"archive {str(path)!r} has a symbolic link {name!r}; it is refused")
+        if info.flag_bits & 0x1:
+            raise DataError(f"archive {str(path)!r} is encrypted ({name!r}); decrypt it first")
+    unpacked, packed = sum(info.file_size for info in infos), path.stat().st_size
+    if unpacked > max(_HARMLESS_BYTES, _MOST_EXPANSION * packed):
+        raise DataError(
+            f"archive {str(path)!r} would unpack from {packed:,} to {unpacked:,} bytes (a zip "
+            "bomb); it is refused: if it is honest, unpack it and pass the folder"
+        )

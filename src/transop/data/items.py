@@ -18,19 +18,12 @@ from PIL import Image
 from transop.data.arrays import Part, images_from_array, to_numpy
 from transop.data.picture import GREY_MODES, square_pixels
 from transop.data.request import DatasetRequest
+from transop.data.splits import SPLIT_WORDS
 from transop.errors import DataError
 
 _IMAGE_KEYS = ("image", "img", "pixel_values", "images", "x")
 _LABEL_KEYS = ("label", "labels", "target", "fine_label", "y")
 _PLAIN = ("L", "RGB")
-_SPLITS = {
-    "train": "train",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "dev": "validation",
-    "test": "test",
-}
 
 
 def is_item_source(source: Any) -> bool:
@@ -49,24 +42,16 @@ def is_item_source(source: Any) -> bool:
 def parts_from_items(
     source: Any, request: DatasetRequest
 ) -> tuple[list[Part], tuple[str, ...] | None]:
-    """Read every item of a data set, or of one data set per split.
-
-    Args:
-        source: see the top of this file.
-        request: wanted shape, and progress.
-
-    Returns:
-        The images and labels, and the names of the classes if the data set has them.
-    """
+    """Read every item of a data set, or of one per split; and the names of the classes."""
     if not isinstance(source, Mapping):
         return [_part(None, source, request)], _class_names(source)
-    unknown = [name for name in source if name not in _SPLITS]
+    unknown = [name for name in source if name not in SPLIT_WORDS]
     if unknown or "train" not in source:
         raise DataError(
             f"the mapping has the keys {', '.join(map(repr, source))}; use 'train', and "
             "'validation' and 'test' if there are any"
         )
-    parts = [_part(_SPLITS[name], items, request) for name, items in source.items()]
+    parts = [_part(SPLIT_WORDS[name], items, request) for name, items in source.items()]
     return parts, _class_names(source["train"])
 
 

@@ -1,40 +1,28 @@
 """Numpy's own files, ``.npy`` and ``.npz``: read without ever unpickling."""
 
+import contextlib
 import io
 import zipfile
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from transop.data.archive import open_zip
 from transop.data.arrays import Part, dataset_from_parts
 from transop.data.dataset import ImageDataset
+from transop.data.folder import open_zip
 from transop.data.request import DatasetRequest
+from transop.data.splits import SPLIT_WORDS
 from transop.errors import DataError
 from transop.files import reason_of, require_regular
 
 _IMAGE_KEYS = ("images", "image", "x", "data", "arr_0")
 _LABEL_KEYS = ("labels", "label", "y", "targets", "target", "arr_1")
-_SPLIT_KEYS = {
-    "train": ("train",),
-    "validation": ("val", "valid", "validation"),
-    "test": ("test",),
-}
 
 
 def load_npy(path: Path, labels: Any, request: DatasetRequest) -> ImageDataset:
-    """Load images from a ``.npy`` file; bytes stay memory-mapped.
-
-    Args:
-        path: the file.
-        labels: class numbers, or ``None``.
-        request: wanted shape and seed.
-
-    Returns:
-        The images, split 80/10/10.
-    """
+    """Load images from a ``.npy`` file, split 80/10/10; bytes stay memory-mapped."""
     request.refuse_options(f"file {path.name}")
     part = Part(None, read_npy(path, mapped=True), labels, path.name)
     return dataset_from_parts([part], path.stem, f"file {path}", request)
@@ -45,15 +33,7 @@ def load_npz(path: Path, labels: Any, request: DatasetRequest) -> ImageDataset:
 
     Accepted names: ``images`` and ``labels`` (or x, y, data, targets, arr_0, arr_1), a single
     array of any name, or ``x_train``, ``y_train``, ``x_test``, ``y_test`` and so on, which fix
-    the splits.
-
-    Args:
-        path: the file.
-        labels: class numbers, if the file has none.
-        request: wanted shape and seed.
-
-    Returns:
-        The images; split 80/10/10 unless the file has splits.
+    the splits. Labels that are passed replace those of the file.
     """
     request.refuse_options(f"file {path.name}")
     with open_zip(path) as archive:
@@ -69,12 +49,9 @@ def load_npz(path: Path, labels: Any, request: DatasetRequest) -> ImageDataset:
 
 def read_npy(path: Path, *, mapped: bool = False) -> np.ndarray:
     """Read or map the array of a ``.npy`` file, refusing pickles and damage."""
-
-    def read() -> Any:
+    with _clear_errors(path.name):
         require_regular(path)
-        return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
-
-    return _reading(path.name, read)
+        return _array(np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False))
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -100,10 +77,22 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
     return members
 
 
-def _reading(name: str, read: Callable[[], Any]) -> np.ndarray:
-    """Read an array; whatever numpy says about bad bytes becomes one clear error."""
+def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+    with _clear_errors(f"{info.filename} in {path.name}"):
+        return _array(np.load(io.BytesIO(archive.read(info)), allow_pickle=False))
+
+
+def _array(found: Any) -> np.ndarray:
+    if not isinstance(found, np.ndarray):
+        raise ValueError("it holds no single array; save one with np.save")
+    return found
+
+
+@contextlib.contextmanager
+def _clear_errors(name: str) -> Iterator[None]:
+    """Turn whatever numpy says about bad bytes into one clear error."""
     try:
-        array = read()
+        yield
     except OSError as error:
         raise DataError(f"{name} cannot be read: {reason_of(error)}") from None
     except Exception as error:  # damaged headers raise anything from SyntaxError to MemoryError
@@ -113,43 +102,27 @@ def _reading(name: str, read: Callable[[], Any]) -> np.ndarray:
                 "loaded; save one numeric array, e.g. np.save(file, np.stack(images))"
             ) from None
         raise DataError(f"{name} is no numpy file or a damaged one ({error})") from None
-    if not isinstance(array, np.ndarray):
-        raise DataError(f"{name} holds no numpy array; save one with np.save")
-    return array
-
-
-def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
-    def read() -> Any:
-        return np.load(io.BytesIO(archive.read(info)), allow_pickle=False)
-
-    return _reading(f"{info.filename} in {path.name}", read)
 
 
 def _keys(path: Path, names: tuple[str, ...]) -> list[tuple[str | None, str, str | None]]:
     """Find which arrays are images and labels: (split or None, image name, label name)."""
     known = {name.lower(): name for name in names}
-    found: list[tuple[str | None, str, str | None]] = []
-    for split, endings in _SPLIT_KEYS.items():
-        for ending in endings:
-            image = _first(known, _with_ending(_IMAGE_KEYS, ending))
-            label = _first(known, _with_ending(_LABEL_KEYS, ending))
-            if image is not None:
-                found.append((split, image, label))
-                break
-    if found and found[0][0] == "train":
-        return found
-    image = _first(known, _IMAGE_KEYS) or (names[0] if len(names) == 1 else None)
+
+    def first(keys: tuple[str, ...], ending: str = "") -> str | None:
+        spelt = [f"{key}_{ending}" for key in keys] + [f"{ending}_{key}" for key in keys]
+        return next((known[key] for key in (spelt if ending else keys) if key in known), None)
+
+    found: dict[str, tuple[str | None, str, str | None]] = {}
+    for ending, split in SPLIT_WORDS.items():
+        image = first(_IMAGE_KEYS, ending)
+        if image is not None and split not in found:
+            found[split] = (split, image, first(_LABEL_KEYS, ending))
+    if "train" in found:
+        return list(found.values())
+    image = first(_IMAGE_KEYS) or (names[0] if len(names) == 1 else None)
     if image is None:
         raise DataError(
             f"{path.name} has arrays {', '.join(names) or '(none)'} but none called 'images'; "
             "save it with np.savez(file, images=..., labels=...)"
         )
-    return [(None, image, _first(known, _LABEL_KEYS))]
-
-
-def _with_ending(keys: tuple[str, ...], ending: str) -> list[str]:
-    return [f"{key}_{ending}" for key in keys] + [f"{ending}_{key}" for key in keys]
-
-
-def _first(known: dict[str, str], keys: tuple[str, ...] | list[str]) -> str | None:
-    return next((known[key] for key in keys if key in known), None)
+    return [(None, image, first(_LABEL_KEYS))]

@@ -19,9 +19,9 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
-from transop.data.picture import Header, UnreadablePicture, read_header, read_picture
+from transop.data.picture import UnreadablePicture, read_header, read_picture
 from transop.data.request import DatasetRequest
-from transop.data.splits import random_order, split_sizes
+from transop.data.splits import SPLIT_WORDS, random_splits
 from transop.errors import DataError
 from transop.files import reason_of
 from transop.mapped import map_rows, write_rows
@@ -34,45 +34,23 @@ _LISTED = 10
 _LOOKED_AT = 2_000
 _BATCH = 512
 
-_SPLIT_FOLDERS = {
-    "train": "train",
-    "training": "train",
-    "val": "validation",
-    "valid": "validation",
-    "validation": "validation",
-    "test": "test",
-    "testing": "test",
-}
-
 
 @dataclass(frozen=True)
 class Entry:
-    """One image file of a collection.
+    """One image file of a collection."""
 
-    Attributes:
-        path: relative to the collection; its folders are split and class names.
-        stamp: changes when the file does (size and time), for the cache key.
-        open: opens the bytes.
-    """
-
-    path: PurePosixPath
-    stamp: str
+    path: PurePosixPath  # relative to the collection; its folders are split and class names
+    stamp: str  # changes when the file does (size and time), for the cache key
     open: Callable[[], IO[bytes]]
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """The readable images of a collection, in its order.
-
-    Attributes:
-        images: their pixels.
-        kept: the positions of the readable entries.
-        notes: what was left out, in words; empty if nothing was.
-    """
+    """The readable images of a collection, in its order."""
 
     images: UInt8[np.ndarray, "n c s s"]
-    kept: Int64[np.ndarray, " n"]
-    notes: tuple[str, ...]
+    kept: Int64[np.ndarray, " n"]  # the positions of the readable entries
+    notes: tuple[str, ...]  # what was left out, in words
 
 
 def dataset_from_pictures(
@@ -82,43 +60,28 @@ def dataset_from_pictures(
 
     Subfolders are classes; first-level subfolders called train, validation (or val) and test are
     splits. Unreadable files are listed in the log and left out.
-
-    Args:
-        entries: the files.
-        name: what to call the data set.
-        source: where it is, in words.
-        request: wanted shape, seed and cache.
-
-    Returns:
-        The images; from the cache if this collection was decoded before.
     """
     entries = sorted(entries, key=lambda entry: str(entry.path))
-    given, class_of = _folders(entries)
+    split_of, class_of = _folders(entries)
     class_names, labels = _labels(class_of, name)
-    split_of = np.array(given or _random_split_of(len(entries), labels, request.seed))
-    order = np.argsort([SPLIT_NAMES.index(split) for split in split_of], kind="stable")
+    if split_of is None:
+        splits = random_splits(len(entries), labels, request.seed)
+    else:
+        splits = {split: np.flatnonzero(split_of == split) for split in SPLIT_NAMES}
+    order = np.concatenate(list(splits.values()))
     decoded = decode_pictures([entries[row] for row in order], name, request)
     rows = order[decoded.kept]
-    splits = {split: np.flatnonzero(split_of[rows] == split) for split in SPLIT_NAMES}
+    places = {split: np.flatnonzero(np.isin(rows, chosen)) for split, chosen in splits.items()}
     return ImageDataset(
         images=decoded.images,
         labels=None if labels is None else labels[rows],
-        splits={split: places for split, places in splits.items() if len(places)},
+        splits={split: found for split, found in places.items() if len(found)},
         meta=DatasetMeta(name, source, class_names, notes=decoded.notes),
     )
 
 
 def decode_pictures(entries: Sequence[Entry], name: str, request: DatasetRequest) -> Decoded:
-    """Decode image files in order, in memory or into a memory map, leaving out unreadable ones.
-
-    Args:
-        entries: the files.
-        name: of the collection, for messages.
-        request: wanted shape and cache.
-
-    Raises:
-        DataError: no file can be read, or the cache cannot be written.
-    """
+    """Decode image files in order, in memory or into a memory map, leaving out unreadable ones."""
     size, channels = _shape(entries, name, request)
     problems: dict[int, str] = {}
     blocks = _decode_blocks(entries, name, size, channels, request, problems)
@@ -170,12 +133,11 @@ def _decode_blocks(
             if pixels:
                 yield np.stack(pixels)
     if len(problems) == len(entries):
-        raise _nothing_readable(name, len(entries), next(iter(problems.values())))
+        raise _nothing_readable(name, len(entries), f" ({next(iter(problems.values()))})")
 
 
 def _nothing_readable(name: str, n_files: int, why: str = "") -> DataError:
-    detail = f" ({why})" if why else ""
-    return DataError(f"{name!r}: none of its {n_files} files is a readable image{detail}")
+    return DataError(f"{name!r}: none of its {n_files} files is a readable image{why}")
 
 
 def _key(entries: Sequence[Entry], size: int, channels: int, request: DatasetRequest) -> str:
@@ -199,37 +161,35 @@ def _labels(
             "%r has images both in its root and in subfolders: taking it as unlabelled", name
         )
         return None, None
-    number = {label: index for index, label in enumerate(class_names)}
-    return class_names, np.array([number[str(label)] for label in class_of], np.int64)
+    return class_names, np.searchsorted(class_names, [str(label) for label in class_of])
 
 
-def _folders(entries: Sequence[Entry]) -> tuple[list[str] | None, list[str | None]]:
-    """Read split (or ``None``) and class names out of the folders of each entry."""
+def _folders(entries: Sequence[Entry]) -> tuple[np.ndarray | None, list[str | None]]:
+    """Read split and class of each entry out of its folders; None without splits."""
     parts = [entry.path.parts for entry in entries]
     while len({path[0] for path in parts}) == 1 and all(len(path) > 2 for path in parts):
         parts = [path[1:] for path in parts]  # one folder around everything says nothing
-    first = {path[0].lower() for path in parts}
+    words = [path[0].lower() for path in parts]
     splits = None
-    if all(len(path) > 1 for path in parts) and first <= set(_SPLIT_FOLDERS) and len(first) > 1:
-        splits = [_SPLIT_FOLDERS[path[0].lower()] for path in parts]
+    if all(len(path) > 1 for path in parts) and len({*words}) > 1 and {*words} <= {*SPLIT_WORDS}:
+        splits = np.array([SPLIT_WORDS[word] for word in words])
         parts = [path[1:] for path in parts]
-    if splits is not None and "train" not in splits:
-        splits = None
+        if "train" not in splits:
+            splits = None
     return splits, [path[0] if len(path) > 1 else None for path in parts]
-
-
-def _random_split_of(n: int, labels: Int64[np.ndarray, " n"] | None, seed: int) -> list[str]:
-    names = np.repeat(list(split_sizes(n)), list(split_sizes(n).values()))
-    split_of = np.empty(n, dtype=object)
-    split_of[random_order(n, labels, seed)] = names
-    return [str(split) for split in split_of]
 
 
 def _shape(entries: Sequence[Entry], name: str, request: DatasetRequest) -> tuple[int, int]:
     """Choose image size and channels: as asked, else from the headers of evenly spaced files."""
     if request.image_size is not None and request.channels is not None:
         return request.image_size, request.channels
-    headers = _headers(entries[:: -(-len(entries) // _LOOKED_AT)])
+    headers = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for entry in entries[:: -(-len(entries) // _LOOKED_AT)]:
+            # Decoding will list what cannot be read.
+            with contextlib.suppress(UnreadablePicture, OSError), entry.open() as stream:
+                headers.append(read_header(stream))
     if not headers:
         raise _nothing_readable(name, len(entries))
     sides = {header.shorter_side for header in headers}
@@ -241,17 +201,6 @@ def _shape(entries: Sequence[Entry], name: str, request: DatasetRequest) -> tupl
     channels = request.channels or (1 if all(header.is_grey for header in headers) else 3)
     _log.info("%r: images become %d x %d with %d channel(s)", name, size, size, channels)
     return size, channels
-
-
-def _headers(entries: Sequence[Entry]) -> list[Header]:
-    """Read the headers that can be read; decoding will list the others."""
-    headers = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for entry in entries:
-            with contextlib.suppress(UnreadablePicture, OSError), entry.open() as stream:
-                headers.append(read_header(stream))
-    return headers
 
 
 def _report(problems: dict[int, str], n: int, name: str) -> tuple[str, ...]:
