@@ -26,19 +26,12 @@ _LARGEST_BATCH = 256
 
 @dataclass(frozen=True)
 class FeatureExtractor:
-    """A function from images in [0, 1] to features, and how best to call it.
+    """A function from images in [0, 1] to features, and how best to call it."""
 
-    Attributes:
-        function: (b, channels, h, w) floats in [0, 1] to (b, f) floats.
-        batch_size: images per call.
-        key: names function and settings for the cache; None when they cannot be named.
-        module: the network inside, moved to the device before use.
-    """
-
-    function: ImageFunction
-    batch_size: int
-    key: str | None
-    module: nn.Module | None = None
+    function: ImageFunction  # (b, channels, h, w) floats to (b, f) floats
+    batch_size: int  # images per call
+    key: str | None  # names function and settings for the cache; None if that is impossible
+    module: nn.Module | None = None  # the network inside, moved to the device before use
 
 
 def input_size_for(image_size: int) -> int:
@@ -46,13 +39,8 @@ def input_size_for(image_size: int) -> int:
 
     ImageNet networks halve an image five times, so 28 pixels would shrink to one. The 224 pixels
     they were trained on take 25 times as long as 40, and enlarging blurs: for 28 pixels,
-    nothing below 96 was clearly better than 40. docs/pairs.md has the measurements.
-
-    Args:
-        image_size: side of the images, in pixels.
-
-    Returns:
-        About one and a half times the side, in steps of 8, between 40 and 224.
+    nothing below 96 was clearly better than 40. docs/pairs.md has the measurements. So: about one
+    and a half times the side, in steps of 8, between 40 and 224.
     """
     return min(max(8 * round(1.5 * image_size / 8), 40), 224)
 
@@ -80,7 +68,18 @@ def extract_features(
     device: torch.device | str = "cpu",
     progress: Progress = silent,
 ) -> Float[Tensor, "n f"]:
-    """Run images through an extractor and collect the features, as `feature_blocks` gives them."""
+    """Run images through an extractor and collect the features, as `feature_blocks` gives them.
+
+    Args:
+        dataset: where the images are.
+        rows: which images.
+        extractor: the function and its batch size.
+        device: where the function runs.
+        progress: announces the batches.
+
+    Returns:
+        float16 on the CPU, one row per image.
+    """
     blocks = feature_blocks(dataset, rows, extractor, device=device, progress=progress)
     return collect_rows(blocks, len(rows))
 
@@ -110,34 +109,11 @@ def feature_blocks(
     Half precision halves memory and disk; rounding to three digits reorders only neighbours
     that are equally near for any practical purpose.
 
-    Args:
-        dataset: where the images are.
-        rows: which images.
-        extractor: the function and its batch size.
-        device: where the function runs; on the CPU, batches run side by side, one per thread.
-        ranks: the processes that share the work; all of them get all features.
-        progress: announces the batches.
-
-    Yields:
-        The features of one batch after another, float16 on the CPU, one row per image.
+    On the CPU, batches run side by side, one per thread; all processes of a data-parallel run
+    share the work and get all features.
     """
     if extractor.module is not None:
         extractor.module.to(device)
-    starts = range(0, len(rows), extractor.batch_size)
-    own = _run(dataset, rows, extractor, torch.device(device), starts[ranks.rank :: ranks.n_ranks])
-    batches = ranks.collect(own, len(starts))
-    for block in progress(batches, "perceptual features", len(starts)):
-        yield block.clone()  # leaves inference mode: callers may use it with autograd
-
-
-def _run(
-    dataset: ImageDataset,
-    rows: Tensor,
-    extractor: FeatureExtractor,
-    device: torch.device,
-    starts: range,
-) -> Iterator[Tensor]:
-    """Yield the features of the batches with these starts, in order."""
 
     def features_of(start: int) -> Tensor:
         with torch.inference_mode():  # thread-local, so every worker enters it
@@ -146,10 +122,18 @@ def _run(
             _check_output(found, len(chosen))
             return found.flatten(1).half().cpu()
 
-    n_threads = torch.get_num_threads()
-    if device.type != "cpu" or n_threads == 1:
-        yield from map(features_of, starts)
-        return
+    starts = range(0, len(rows), extractor.batch_size)
+    own = starts[ranks.rank :: ranks.n_ranks]
+    n_threads = torch.get_num_threads() if torch.device(device).type == "cpu" else 1
+    found = map(features_of, own) if n_threads == 1 else _side_by_side(features_of, own, n_threads)
+    for block in progress(ranks.collect(found, len(starts)), "perceptual features", len(starts)):
+        yield block.clone()  # leaves inference mode: callers may use it with autograd
+
+
+def _side_by_side(
+    features_of: Callable[[int], Tensor], starts: range, n_threads: int
+) -> Iterator[Tensor]:
+    """Compute several batches at a time; give them in order."""
     with _one_thread_each(n_threads) as pool:
         # Waiting for the oldest of a few batches keeps order and bounds what is in memory.
         remaining = iter(starts)
