@@ -37,16 +37,7 @@ def mirror(base: str, names: Sequence[str], folder: Path, progress: Progress) ->
 
 
 def fetch_once(url: str, folder: Path, sha256: str) -> Path:
-    """Give a published file from a folder of the cache, downloading and checking it if need be.
-
-    Args:
-        url: where it is published.
-        folder: where it is kept.
-        sha256: the digest of its content.
-
-    Raises:
-        UserError: it cannot be downloaded, or something else was delivered.
-    """
+    """Give a published file from a folder of the cache, downloading and checking it if need be."""
     kept = folder / url.rsplit("/", 1)[-1]
     if kept.exists() and digest_of_file(kept) == sha256:
         return kept

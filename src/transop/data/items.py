@@ -23,7 +23,6 @@ from transop.errors import DataError
 
 _IMAGE_KEYS = ("image", "img", "pixel_values", "images", "x")
 _LABEL_KEYS = ("label", "labels", "target", "fine_label", "y")
-_PLAIN = ("L", "RGB")
 
 
 def is_item_source(source: Any) -> bool:
@@ -72,10 +71,15 @@ def _part(split: str | None, source: Any, request: DatasetRequest) -> Part:
             f"{len(labels) - len(known)} of {len(labels)} items have no label; give all of them "
             "a label or none (items without labels can be passed as a data set of images alone)"
         )
-    stacked = _stacked(images)
-    if stacked is not None:
-        return Part(split, stacked, known or None, where)
+    arrays = [_as_array(image, f"item {row}") for row, image in enumerate(images)]
+    modes = {image.mode for image in images if isinstance(image, Image.Image)}
+    if len({array.shape for array in arrays}) == 1 and modes <= {"L", "RGB"}:
+        return Part(split, np.stack(arrays), known or None, where)
     return Part(split, _made_alike(images, request), known or None, where, conformed=True)
+
+
+def _as_array(image: Any, name: str) -> np.ndarray:
+    return np.asarray(image) if isinstance(image, Image.Image) else to_numpy(image, name)
 
 
 def _items(source: Any) -> Iterator[tuple[Any, int | None]]:
@@ -111,19 +115,6 @@ def _as_label(label: Any, row: int) -> int | None:
     return int(number)
 
 
-def _stacked(images: list[Any]) -> np.ndarray | None:
-    """Put images of one shape into one array; None if their shapes differ."""
-    if all(isinstance(image, Image.Image) for image in images):
-        if len({(image.mode, image.size) for image in images}) > 1 or images[0].mode not in _PLAIN:
-            return None
-        return np.stack([np.asarray(image) for image in images])
-    arrays = [
-        np.asarray(image) if isinstance(image, Image.Image) else to_numpy(image, f"item {row}")
-        for row, image in enumerate(images)
-    ]
-    return np.stack(arrays) if len({array.shape for array in arrays}) == 1 else None
-
-
 def _made_alike(images: list[Any], request: DatasetRequest) -> np.ndarray:
     """Bring images of several sizes or kinds to one."""
     if all(isinstance(image, Image.Image) for image in images):
@@ -135,7 +126,7 @@ def _made_alike(images: list[Any], request: DatasetRequest) -> np.ndarray:
         )
     if request.image_size is None:
         raise DataError("items have images of different shapes; pass image_size")
-    arrays = [np.asarray(i) if isinstance(i, Image.Image) else to_numpy(i, "item") for i in images]
+    arrays = [_as_array(image, "an item") for image in images]
     alike = [request.conform(images_from_array(array[None], "an item")) for array in arrays]
     if len({array.shape for array in alike}) > 1:
         raise DataError("items have both grey and colour images; pass channels")

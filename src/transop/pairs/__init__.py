@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from transop.data import ImageDataset, cache_folder
-from transop.errors import DataError, UserError
+from transop.errors import UserError
 from transop.pairs import strategies
 from transop.pairs.backbones import BACKBONES
 from transop.pairs.features import FeatureExtractor, extract_features, input_size_for
@@ -104,7 +104,7 @@ def build_pairs(
         )
     request = PairRequest(
         dataset=dataset,
-        rows=_rows(dataset, split),
+        rows=torch.from_numpy(np.array(dataset.rows(slice(None) if split is None else split))),
         n_neighbours=n_neighbours,
         features="auto" if features is None else features,
         weights=None if weights is None else Path(weights),
@@ -127,14 +127,3 @@ def _check_choice(argument: str, value: str, choices: list[str]) -> None:
         raise UserError(
             f"{argument}={value!r} is unknown; choose one of {', '.join(choices)}{hint}"
         )
-
-
-def _rows(dataset: ImageDataset, split: str | None) -> Tensor:
-    if split is None:
-        return torch.arange(len(dataset))
-    if split not in dataset.splits:
-        raise DataError(
-            f"split={split!r} is not in data set {dataset.meta.name!r}; "
-            f"it has {', '.join(dataset.splits)}"
-        )
-    return torch.from_numpy(np.array(dataset.splits[split], dtype=np.int64))

@@ -47,15 +47,9 @@ def approximate_neighbours(
     """List near rows of every row by looking only into the closest cells of a partition.
 
     This is faiss's inverted-file index (IVF), mapped from disk in parts: memory does not grow
-    with the number of rows but for some numbers per row; the disk holds the features once more.
-
-    Args:
-        features: one row per image.
-        n_neighbours: k.
-        n_probes: cells looked into per row; more finds more and takes longer.
-        scratch: a folder for the index; the system's own if not given.
-        ranks: the processes that share the search; all of them get all neighbours.
-        progress: announces the blocks.
+    with the number of rows but for some numbers per row; the disk holds the features once more,
+    in a scratch folder. All processes share the search and get all neighbours. More probes (cells
+    looked into per row) find more and take longer.
 
     Returns:
         Row numbers, nearest first, -1 where the cells held too few, and the share of true

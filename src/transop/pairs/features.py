@@ -1,9 +1,8 @@
 """Turn images into perceptual features: a pretrained classifier's pre-logit layer."""
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures.thread import BrokenThreadPool
 from dataclasses import dataclass
 from itertools import islice
 
@@ -133,53 +132,39 @@ def feature_blocks(
 def _side_by_side(
     features_of: Callable[[int], Tensor], starts: range, n_threads: int
 ) -> Iterator[Tensor]:
-    """Compute several batches at a time; give them in order."""
-    with _one_thread_each(n_threads) as pool:
-        # Waiting for the oldest of a few batches keeps order and bounds what is in memory.
-        remaining = iter(starts)
-        waiting = [pool.submit(features_of, s) for s in islice(remaining, 2 * n_threads)]
-        while waiting:
-            block = waiting.pop(0).result()
-            waiting.extend(pool.submit(features_of, s) for s in islice(remaining, 1))
-            yield block
-
-
-@contextmanager
-def _one_thread_each(n_threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Offer a pool whose workers each compute on one thread.
+    """Compute several batches at a time, each on one thread; give them in order.
 
     Splitting batches between threads beats splitting every layer: no thread waits for another
     at the end of each of a hundred small layers.
     """
-    ready = threading.Barrier(n_threads + 1)
+    remaining = iter(starts)
+    with ThreadPoolExecutor(n_threads, initializer=_use_one_thread) as pool:
 
-    def settle() -> None:
-        try:
-            torch.set_num_threads(1)
-            torch.get_num_threads()  # torch fixes a thread's number at the first question
-        except BaseException:
-            ready.abort()
-            raise
-        ready.wait()
+        def submit(n_batches: int) -> list[Future[Tensor]]:
+            try:
+                return [pool.submit(features_of, start) for start in islice(remaining, n_batches)]
+            except RuntimeError as error:  # a thread that cannot start
+                raise BrokenThreadPool from error
 
-    with ThreadPoolExecutor(n_threads, initializer=settle) as pool:
         try:
-            for _ in range(n_threads):
-                pool.submit(int)
-            ready.wait()
-        except BaseException as error:
-            # Threads that did start wait for the others: let them go, or nothing ever ends.
-            ready.abort()
-            if isinstance(error, RuntimeError):  # a thread that cannot start, a broken barrier
-                raise UserError(
-                    f"{n_threads} threads for features cannot be started; use fewer: "
-                    "OMP_NUM_THREADS=1"
-                ) from error
-            raise
+            # Waiting for the oldest of a few batches keeps order and bounds what is in memory.
+            waiting = submit(2 * n_threads)
+            while waiting:
+                block = waiting.pop(0).result()
+                waiting += submit(1)
+                yield block
+        except BrokenThreadPool as error:
+            raise UserError(
+                f"{n_threads} threads for features cannot be started; use fewer: OMP_NUM_THREADS=1"
+            ) from error
         finally:
-            # The setting also became the default of threads yet to come: put that back.
+            # The workers' setting also became the default of threads yet to come: put that back.
             torch.set_num_threads(n_threads)
-        yield pool
+
+
+def _use_one_thread() -> None:
+    torch.set_num_threads(1)
+    torch.get_num_threads()  # torch fixes a thread's number at the first question
 
 
 def _check_output(found: object, n_images: int) -> None:

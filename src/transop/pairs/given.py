@@ -14,7 +14,7 @@ from jaxtyping import Float, Int64, Shaped
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from transop.data.numpy_files import read_arrays, read_npy
+from transop.data.array_files import read_arrays, read_npy
 from transop.errors import DataError
 from transop.files import read_regular, reason_of
 from transop.pairs.neighbours import MISSING, group_members, without_own

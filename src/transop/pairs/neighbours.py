@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 import torch
@@ -73,19 +74,21 @@ def nearest_neighbours(
     members = _searched_together(len(features), n_neighbours, groups)
     found = torch.full((len(features), n_neighbours), MISSING, dtype=torch.int64)
     centre = _blockwise_mean(features)
-    n_blocks = [-(-len(rows) // _BLOCK) for rows in members]
-    n_steps = sum(n * (n + 1) // 2 for n in n_blocks)
+    starts = [range(0, len(rows), _BLOCK) for rows in members]
+    # All pairs of blocks, the left one changing slowest.
+    steps = [list(combinations_with_replacement(group, 2)) for group in starts]
 
     def search_groups() -> Iterator[None]:
-        for rows in members:
+        for rows, pairs_of_blocks in zip(members, steps, strict=True):
             search = _Search(features, rows, n_neighbours, centre, device)
-            for step in search.steps()[ranks.rank :: ranks.n_ranks]:
-                search.compare(*step)
+            for left, right in pairs_of_blocks[ranks.rank :: ranks.n_ranks]:
+                search.compare(left, right)
                 yield
             near = search.nearest(ranks)
             found[rows, : near.shape[1]] = near
 
-    for _ in progress(search_groups(), "nearest neighbours", -(-n_steps // ranks.n_ranks)):
+    n_steps = -(-sum(map(len, steps)) // ranks.n_ranks)
+    for _ in progress(search_groups(), "nearest neighbours", n_steps):
         pass
     return found
 
@@ -170,11 +173,6 @@ class _Search:
         self._best = torch.full((len(rows), k), torch.inf, device=device)
         self._places = torch.zeros(len(rows), k, dtype=torch.int64, device=device)
         self._left, self._left_start = torch.empty(0), -1
-
-    def steps(self) -> list[tuple[int, int]]:
-        """List the starts of all pairs of blocks, the left one changing slowest."""
-        starts = range(0, len(self.rows), _BLOCK)
-        return [(left, right) for left in starts for right in starts if right >= left]
 
     def compare(self, left: int, right: int) -> None:
         """Let two blocks of rows offer each other as neighbours."""

@@ -138,14 +138,11 @@ class PairSource:
         return len(self.anchors)
 
     def sample(self, generator: torch.Generator | None, batch_size: int) -> Pair:
-        """Draw start images with replacement, and a partner for each.
+        """Draw start images with replacement, and a partner for each; give their positions.
 
         Args:
             generator: the source of randomness; None uses torch's global one.
             batch_size: number of pairs.
-
-        Returns:
-            Positions of the starts and of their partners.
         """
         _check_batch_size(batch_size)
         chosen = torch.randint(len(self), (batch_size,), generator=generator)
@@ -184,13 +181,10 @@ class PairSource:
         return torch.cat(rings, 1)
 
     def label_agreement(self, labels: Int64[np.ndarray, " n"] | Int64[Tensor, " n"]) -> float:
-        """Give the share of pairs whose images carry the same label.
+        """Give the share of pairs of an epoch whose images carry the same label.
 
         Args:
             labels: one per image of the split, or one per image of the data set.
-
-        Returns:
-            The probability that a pair of an epoch has equal labels.
         """
         values = torch.as_tensor(labels).to(torch.int64)
         if len(values) != len(self.rows):

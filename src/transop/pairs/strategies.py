@@ -88,12 +88,9 @@ class PairRequest:
     ) -> tuple[Shaped[Tensor, "n f"], Notes]:
         """Map a table from the cache, or compute and store it; a damaged one is computed again.
 
-        Args:
-            kind: what the table is, e.g. ``"neighbours"``; part of its name.
-            key: everything the table depends on, as JSON values; None computes without storing,
-                for what cannot be named (a user's function).
-            compute: yields its rows in order, a block at a time.
-            notes: called after the last block; what to keep beside the table, as JSON values.
+        The key holds everything the table depends on, as JSON values; None computes without
+        storing, for what cannot be named (a user's function). ``compute`` yields blocks of rows;
+        ``notes``, called after the last block, gives what to keep beside the table.
         """
         if key is not None:
             text = json.dumps({"format": _FORMAT, **key}, sort_keys=True)

@@ -14,7 +14,7 @@ from scipy.io import savemat
 from transop.cli import run
 from transop.data import ImageDataset, known_datasets, load_dataset
 from transop.data.published import SETS
-from transop.data.sources import Catalogue, PublishedFile
+from transop.data.sources import PublishedFile
 from transop.errors import DataError
 
 CLASSES = {
@@ -93,8 +93,8 @@ def published(path: Path) -> PublishedFile:
 
 def pretend(monkeypatch, name: str, paths: list[Path], sizes: tuple[int, int, int]) -> None:
     """Let made-up files stand for those of a published set."""
-    catalogue = Catalogue(name, [published(path) for path in paths], "")
-    monkeypatch.setitem(SETS, name, replace(SETS[name], catalogue=catalogue, sizes=sizes))
+    files = [published(path) for path in paths]
+    monkeypatch.setitem(SETS, name, replace(SETS[name], files=files, sizes=sizes))
 
 
 def add(archive: tarfile.TarFile, name: str, content: bytes) -> None:

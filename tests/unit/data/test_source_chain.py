@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transop.data import DatasetRequest, download, load_dataset, published
-from transop.data.idx import read_idx
+from transop.data.array_files import read_idx
 from transop.data.sources import (
     Catalogue,
     Place,
@@ -301,7 +301,7 @@ def test_a_client_that_fails_or_is_missing_says_so(programs, tmp_path):
 
 def test_the_installed_debian_folder_is_used_when_it_is_there(tmp_path, monkeypatch):
     monkeypatch.setattr(published, "_DEBIAN_FOLDER", tmp_path / "datasets")
-    (find,) = published.SETS["fashion-mnist"].catalogue.places.values()
+    (find,) = published.SETS["fashion-mnist"].places.values()
     assert find() is None
     (tmp_path / "datasets").mkdir()
     assert find() == tmp_path / "datasets"
