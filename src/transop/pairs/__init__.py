@@ -1,46 +1,41 @@
 """Pairs of images for the operators to connect: features, then neighbours, then pairs."""
 
 import difflib
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from transop.data import ImageDataset, cache_folder
-from transop.errors import DataError, UserError
-from transop.pairs import backbones, strategies
+from transop.errors import UserError
+from transop.pairs import strategies
+from transop.pairs.backbones import BACKBONES
 from transop.pairs.features import FeatureExtractor, extract_features, input_size_for
 from transop.pairs.given import Given
 from transop.pairs.neighbours import MISSING, nearest_neighbours
-from transop.pairs.request import Backbone, Features, PairRequest, Search, Strategy
 from transop.pairs.source import PairSource
+from transop.pairs.strategies import Features, PairRequest, Search
 from transop.progress import Progress, silent
 from transop.sharing import ALONE, Ranks
 
-BACKBONES: dict[str, Backbone] = {
-    "auto": backbones.auto,
-    "efficientnet-lite0": backbones.efficientnet_lite0,
-    "resnet18": backbones.resnet18,
-}
-STRATEGIES: dict[str, Strategy] = {
-    "perceptual": partial(strategies.perceptual, backbones=BACKBONES),
+STRATEGIES: dict[str, Callable[[PairRequest], PairSource]] = {
+    "perceptual": strategies.perceptual,
     "pixel": strategies.pixel,
     "latent": strategies.latent,
     "same-class": strategies.same_class,
-    "perceptual-in-class": partial(strategies.perceptual_in_class, backbones=BACKBONES),
+    "perceptual-in-class": strategies.perceptual_in_class,
     "random": strategies.at_random,
     "given": strategies.given,
 }
-SEARCHES: tuple[Search, ...] = ("auto", "exact", "faiss")
 
 _SMALLEST_INPUT = 32
 
 __all__ = [
     "BACKBONES",
     "MISSING",
-    "SEARCHES",
     "STRATEGIES",
     "FeatureExtractor",
     "PairSource",
@@ -99,7 +94,7 @@ def build_pairs(
         UserError: a name is unknown or an ingredient of the strategy is missing or wrong.
     """
     _check_choice("strategy", strategy, list(STRATEGIES))
-    _check_choice("search", search, list(SEARCHES))
+    _check_choice("search", search, list(get_args(Search)))
     if n_neighbours < 1:
         raise UserError(f"n_neighbours={n_neighbours} must be at least 1")
     if input_size is not None and input_size < _SMALLEST_INPUT:
@@ -109,7 +104,7 @@ def build_pairs(
         )
     request = PairRequest(
         dataset=dataset,
-        rows=_rows(dataset, split),
+        rows=torch.from_numpy(np.array(dataset.rows(slice(None) if split is None else split))),
         n_neighbours=n_neighbours,
         features="auto" if features is None else features,
         weights=None if weights is None else Path(weights),
@@ -132,14 +127,3 @@ def _check_choice(argument: str, value: str, choices: list[str]) -> None:
         raise UserError(
             f"{argument}={value!r} is unknown; choose one of {', '.join(choices)}{hint}"
         )
-
-
-def _rows(dataset: ImageDataset, split: str | None) -> Tensor:
-    if split is None:
-        return torch.arange(len(dataset))
-    if split not in dataset.splits:
-        raise DataError(
-            f"split={split!r} is not in data set {dataset.meta.name!r}; "
-            f"it has {', '.join(dataset.splits)}"
-        )
-    return torch.from_numpy(np.array(dataset.splits[split], dtype=np.int64))
