@@ -126,6 +126,8 @@ def build_app() -> typer.Typer:
 
 def main() -> None:
     """Run the command line on the program's arguments and exit."""
+    # Threads that wait for each other sleep: spinning ones starve on a busy machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     make_streams_forgiving()
     sys.exit(run(sys.argv[1:]))
 
