@@ -19,9 +19,8 @@ from transop.errors import DataError, UserError
 from transop.extras import missing_modules
 from transop.files import reason_of
 from transop.mapped import Notes, digest_rows, map_rows, write_rows
-from transop.pairs.approximate import approximate_neighbours
-from transop.pairs.backbones import BACKBONES
 from transop.pairs.features import (
+    BACKBONES,
     FeatureExtractor,
     ImageFunction,
     collect_rows,
@@ -29,7 +28,12 @@ from transop.pairs.features import (
     input_size_for,
 )
 from transop.pairs.given import Given, Positions, read_given
-from transop.pairs.neighbours import FeatureRows, PixelRows, nearest_neighbours
+from transop.pairs.neighbours import (
+    FeatureRows,
+    PixelRows,
+    approximate_neighbours,
+    nearest_neighbours,
+)
 from transop.pairs.source import GroupPartners, ListedPartners, PairSource
 from transop.progress import Progress
 from transop.sharing import Ranks
