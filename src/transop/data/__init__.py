@@ -3,13 +3,18 @@
 from importlib.metadata import entry_points
 
 from transop.data.celeba import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES, load_celeba
-from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
+from transop.data.dataset import (
+    SPLIT_NAMES,
+    DatasetMeta,
+    ImageDataset,
+    consecutive_splits,
+    split_sizes,
+)
 from transop.data.findings import require_trainable
 from transop.data.load import dataset_from_settings, load_dataset
 from transop.data.picture import conform
 from transop.data.published import PUBLISHED
 from transop.data.request import DatasetLoader, DatasetRequest, cache_folder
-from transop.data.splits import consecutive_splits, split_sizes
 
 DATASETS: dict[str, DatasetLoader] = {**PUBLISHED, "celeba": load_celeba}
 

@@ -11,15 +11,19 @@ from torch import Tensor
 
 from transop.config import DataSettings
 from transop.data.array_files import is_idx_folder, load_idx_folder, load_npy, load_npz
-from transop.data.arrays import Part, dataset_from_parts, labels_from_array
+from transop.data.arrays import (
+    Part,
+    dataset_from_parts,
+    is_item_source,
+    labels_from_array,
+    parts_from_items,
+)
 from transop.data.celeba import is_celeba, load_celeba
-from transop.data.dataset import ImageDataset
+from transop.data.dataset import ImageDataset, random_splits
 from transop.data.findings import with_findings
-from transop.data.items import is_item_source, parts_from_items
 from transop.data.picture import Crop, Fit, check_options, conform
 from transop.data.pictures import load_folder, load_zip
 from transop.data.request import DatasetRequest, cache_folder
-from transop.data.splits import random_splits
 from transop.errors import DataError
 from transop.progress import Progress, silent
 
