@@ -33,7 +33,6 @@ __all__ = [
     "DATASETS",
     "SIXTEEN_ATTRIBUTES",
     "SPLIT_NAMES",
-    "DatasetLoader",
     "DatasetMeta",
     "DatasetRequest",
     "ImageDataset",
