@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from transop.pairs import PairSource
 from transop.plotting import COLOURS, Block, image_blocks
 from transop.training import pairs_by_settings
-from transop_paper.figures.figure import PaperFigure
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.neighbour_examples import neighbour_examples
-from transop_paper.figures.numbers import Numbers
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _STRATEGIES = ("pixel", "latent", "perceptual")
