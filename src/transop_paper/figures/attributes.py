@@ -14,7 +14,7 @@ from torch import Tensor
 
 from transop.errors import UserError
 from transop.operators import transport_path
-from transop.plotting import ACCENT, COLOURS, MUTED, compose_grid, look, spread_apart
+from transop.plotting import ACCENT, COLOURS, MUTED, compose_grid, look
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.operator_paths import natural_unit
 from transop_paper.figures.paper_run import PaperRun, as_array
@@ -253,6 +253,22 @@ def _draw_curves(
             va="center",
             annotation_clip=False,
         )
+
+
+def spread_apart(wanted: Float[np.ndarray, " n"], apart: float) -> Float[np.ndarray, " n"]:
+    """Move positions as little as needed so that no two are closer than ``apart``."""
+    order = np.argsort(wanted)
+    placed = wanted[order].astype(float)
+    for _ in range(100):
+        missing = apart - np.diff(placed)
+        if not (missing > 1e-9).any():
+            break
+        push = np.where(missing > 0, missing / 2, 0.0)
+        placed[:-1] -= push
+        placed[1:] += push
+    result = np.empty_like(placed)
+    result[order] = placed
+    return result
 
 
 FIGURE = PaperFigure(

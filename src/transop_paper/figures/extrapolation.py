@@ -103,7 +103,7 @@ def draw(numbers: Numbers) -> Figure:
         y_label="percentage points",
         marks=(1.0,),
         zero=True,
-        labels="none",
+        legend=False,
         note=f"our paths cover {facts['way'][OUR_METHOD]:.0%} of the way to z₁ and miss it by "
         f"{facts['residual'][OUR_METHOD]:.3f} |z₁|",
     )

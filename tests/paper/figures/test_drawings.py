@@ -1,8 +1,10 @@
 """What figures of the paper draw from their numbers."""
 
 import numpy as np
+import pytest
 
 from transop_paper.figures import FIGURES, Numbers
+from transop_paper.figures.attributes import spread_apart
 from transop_paper.figures.embedding import spaced_out
 
 
@@ -77,3 +79,9 @@ def test_latent_curves_of_two_kinds_of_pairs_have_a_panel_per_operator():
     figure = draw("pair-paths", arrays, {"strategies": ["pixel", "latent"]})
     assert sum(len(axes.lines) > 0 for axes in figure.axes) == 6
     assert {axes.get_ylim() for axes in figure.axes} == {(-2.5, 2.5)}
+
+
+def test_labels_are_moved_apart_and_keep_their_order():
+    placed = spread_apart(np.array([0.0, 0.01, 0.02, 5.0]), 0.5)
+    assert (np.diff(placed[:3]) >= 0.5 - 1e-6).all()
+    assert placed[3] == pytest.approx(5.0)
