@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transop.cli import Terminal, options
 from transop.extras import require
 from transop_paper.cli.bench_augment import bench_augment
 from transop_paper.cli.bench_data import bench_faces, bench_memory, bench_pairs
 from transop_paper.cli.bench_train import bench_train
 
 if TYPE_CHECKING:
-    from transop.cli import Terminal
     from transop_paper.bench.inference import InferenceBenchmark, SizeReport
 
 app = typer.Typer(help="Measure speed, with every contender in the same run.")
@@ -35,7 +35,7 @@ app.command("train")(bench_train)
 @app.command("inference")
 def inference(
     ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.Json = False,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the paper's inference-time figure (.png or .svg).")
     ] = None,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from transop.cli import Terminal
+from transop.cli import Terminal, options
 
 
 def bench_augment(
@@ -20,7 +20,7 @@ def bench_augment(
     batch_size: Annotated[int, typer.Option(help="Images per call.")] = 256,
     trials: Annotated[int, typer.Option(help="Calls that are timed.")] = 5,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or mps.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Print every trial as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Time learned moves against kornia's RandAugment and elastic transform."""
     import torch

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transop.cli import Terminal, options
+
 if TYPE_CHECKING:
-    from transop.cli import Terminal
     from transop_paper.bench.train import TrainBenchmark
 
 
 def bench_train(
     ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.Json = False,
     batches: Annotated[int, typer.Option(help="Batches of either; theirs take seconds each.")] = 10,
     batch_size: Annotated[int, typer.Option(help="Pairs per batch.")] = 250,
     pairs: Annotated[int, typer.Option(help="Pairs per epoch, to extrapolate to.")] = 50_000,
