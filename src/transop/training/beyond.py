@@ -12,8 +12,8 @@ from torch import Tensor
 from transop.data import ImageDataset
 from transop.model import ManifoldAutoencoder
 from transop.operators import transport
+from transop.pairs import PairSource
 from transop.training.autoencoder import load_images
-from transop.training.pair_order import Pairs
 from transop.training.session import Session
 
 REACH = 2.6  # how far paths are followed, in multiples of their length
@@ -42,7 +42,7 @@ class Beyond:
         session: Session,
         model: ManifoldAutoencoder,
         dataset: ImageDataset,
-        pairs: Pairs,
+        pairs: PairSource,
         *,
         latents: Float[Tensor, "n d"],
         infer: Infer,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -19,13 +18,12 @@ from transop.data import ImageDataset
 from transop.model import ManifoldAutoencoder
 from transop.networks import Autoencoder, prefer_channels_last
 from transop.operators import transport
+from transop.pairs import PairSource
 from transop.training.autoencoder import load_images, reconstruction_loss
 from transop.training.beyond import Beyond
 from transop.training.dictionary import DictionaryLearner
 from transop.training.latents import encode_split
-from transop.training.loop import Loop, steps_in
-from transop.training.pair_order import PairOrder, Pairs
-from transop.training.schedule import schedule_rate
+from transop.training.loop import Loop
 from transop.training.session import Session
 
 PHASE = "fine_tuning"
@@ -66,7 +64,7 @@ class _Through(nn.Module):
 
 
 def fine_tune(
-    session: Session, model: ManifoldAutoencoder, dataset: ImageDataset, pairs: Pairs
+    session: Session, model: ManifoldAutoencoder, dataset: ImageDataset, pairs: PairSource
 ) -> None:
     """Train network and operators together, in place.
 
@@ -97,8 +95,6 @@ def fine_tune(
     """
     settings, rows = session.settings.fine_tuning, dataset.splits["train"]
     beyond_weight = session.settings.beyond_paper.beyond_weight
-    batch_size = min(settings.batch_size, len(pairs))
-    per_epoch, n_steps = steps_in(settings.epochs, len(pairs), batch_size)
     model.sparsity_weight = session.settings.fine_tuning_objective.sparsity_weight
     prefer_channels_last(model.autoencoder)
     latents = encode_split(model.autoencoder, dataset, progress=session.progress)
@@ -109,35 +105,29 @@ def fine_tune(
         beyond = Beyond(
             session, model, dataset, pairs, latents=latents.cpu(), infer=tuner.learner.infer
         )
-    order = PairOrder(session, PHASE, pairs, batch_size)
-    loop = Loop(
+    loop = Loop.over(
         session,
         PHASE,
-        n_steps,
+        settings,
+        pairs,
         modules={"network": model.autoencoder, "operators": model.operators},
         optimisers={"network": tuner.optimiser, "operators": tuner.learner.optimiser},
-        steps_per_epoch=per_epoch,
-        items_per_step=batch_size,
         items="pairs",
         report_every=20,
         explain=tuner.learner.monitor.explain_overflow,
     )
     for step in loop:
-        starts, ends = order.rows(step)
-        both = np.concatenate([rows[starts.numpy()], rows[ends.numpy()]])
-        images = load_images(dataset, both, session)
+        images = load_images(dataset, rows[torch.cat(loop.batch()).numpy()], session)
         position = step % (settings.network_steps + settings.operator_steps)
         if position < settings.network_steps:
             every = settings.reconstruction_every
             alone = every > 0 and position % every == every - 1
-            rate = schedule_rate(
-                tuner.optimiser, settings.schedule, settings.network_learning_rate, step, n_steps
-            )
-            asked = None if beyond is None or alone else beyond.sample(step, batch_size)
+            rate = loop.rate(tuner.optimiser, settings.network_learning_rate)
+            asked = None if beyond is None or alone else beyond.sample(step, loop.items_per_step)
             tuner.step_network(loop, images, rate, asked, reconstruction_only=alone)
         else:
             tuner.step_operators(loop, images)
-        if (step + 1) % _REVIEW_EVERY == 0 or step + 1 == n_steps:
+        if (step + 1) % _REVIEW_EVERY == 0 or step + 1 == loop.n_steps:
             tuner.learner.review(loop, tuner.watched)
     model.autoencoder.eval()
 

@@ -7,24 +7,26 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
+from transop.learning import choose_objective
 from transop.model import ManifoldAutoencoder
+from transop.pairs import PairSource
 from transop.training.diagnostics import OperatorMonitor
 from transop.training.dictionary import DictionaryLearner
 from transop.training.latents import find_latent_scale
-from transop.training.loop import Loop, steps_in
-from transop.training.pair_order import PairOrder, Pairs
-from transop.training.schedule import schedule_rate
+from transop.training.loop import Loop
 from transop.training.session import Session
 
 PHASE = "operators"
 _WATCHED = 2000  # latent points whose size is followed
+_MOST_PAIRS = 5_000  # from which the weights of the objective are chosen
+_CHOSEN = ("sparsity_weight", "operator_decay", "real_part_penalty", "real_part_tolerance")
 
 
 def train_operators(
     session: Session,
     model: ManifoldAutoencoder,
     latents: Float[Tensor, "n d"],
-    pairs: Pairs,
+    pairs: PairSource,
 ) -> dict[str, Any]:
     """Learn a model's operators in place from pairs of its latent points.
 
@@ -55,25 +57,59 @@ def train_operators(
     model.latent_scale = find_latent_scale(latents) if scale == "auto" else float(scale)
     model.sparsity_weight = objective.sparsity_weight
     points = latents.to(session.device) / model.latent_scale
-    batch_size = min(settings.batch_size, len(pairs))
-    per_epoch, n_steps = steps_in(settings.epochs, len(pairs), batch_size)
-    order = PairOrder(session, PHASE, pairs, batch_size)
     learner = DictionaryLearner(session, model.operators, "objective", objective)
-    loop = Loop(
+    loop = Loop.over(
         session,
         PHASE,
-        n_steps,
+        settings,
+        pairs,
         modules={"operators": model.operators},
         optimisers={"operators": learner.optimiser},
-        steps_per_epoch=per_epoch,
-        items_per_step=batch_size,
         items="pairs",
         explain=learner.monitor.explain_overflow,
     )
     for step in loop:
-        z0, z1 = (points[rows] for rows in order.rows(step))
-        peak, optimiser = settings.learning_rate, learner.optimiser
-        learner.step(loop, z0, z1, schedule_rate(optimiser, settings.schedule, peak, step, n_steps))
-        if (step + 1) % per_epoch == 0 or step + 1 == n_steps:
+        z0, z1 = (points[rows] for rows in loop.batch())
+        learner.step(loop, z0, z1, loop.rate(learner.optimiser))
+        if (step + 1) % loop.steps_per_epoch == 0 or step + 1 == loop.n_steps:
             learner.review(loop, points[:_WATCHED])
     return OperatorMonitor("objective").review(model.operators, points[:_WATCHED])[0]
+
+
+def choose_weights(
+    session: Session, latents: Float[Tensor, "n d"], pairs: PairSource
+) -> dict[str, Any]:
+    """Let the pairs choose the weights of the objective, if ``operators.objective = "data"``.
+
+    The session's settings get them, for this and the later phases. What is returned is stored
+    with the run: the weights, or nothing if the settings give them.
+    """
+    if session.settings.operators.objective == "settings":
+        return {}
+    operators = session.settings.operators
+    scale = operators.latent_scale
+    n_pairs = min(_MOST_PAIRS, max(len(pairs), 2))
+    first, second = pairs.sample(session.generator("objective", "pairs"), n_pairs)
+    chosen = choose_objective(
+        latents[first].cpu(),
+        latents[second].cpu(),
+        operators.n_operators,
+        latent_scale=find_latent_scale(latents) if scale == "auto" else float(scale),
+        n_blocks=operators.n_blocks,
+        generator=session.generator("objective", "trials"),
+    )
+    weights = {name: float(getattr(chosen, name)) for name in _CHOSEN}
+    _use(session, weights)
+    return weights
+
+
+def recall_weights(session: Session) -> None:
+    """Take up the weights that the data chose in an earlier phase of the run."""
+    if session.settings.operators.objective == "data":
+        facts = session.folder.finished_phases().get("operators", {})
+        _use(session, {name: facts[name] for name in _CHOSEN if name in facts})
+
+
+def _use(session: Session, weights: dict[str, float]) -> None:
+    objective = session.settings.objective.model_copy(update=weights)
+    session.settings = session.settings.model_copy(update={"objective": objective})
