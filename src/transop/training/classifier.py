@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from transop.data import ImageDataset
 from transop.errors import SettingsError
+from transop.evaluation import classifier_accuracy
 from transop.identity import Communities, Identity, agreement, choose_source
 from transop.identity.graph import find_communities, neighbour_graph
 from transop.model import ManifoldAutoencoder
@@ -66,7 +67,9 @@ def train_classifier(
         return numbers | attribute_accuracies(identity.network, dataset)
     if dataset.labels is None or source == "graph":
         return numbers
-    return numbers | {"test_accuracy": _accuracy(model, dataset)}
+    return numbers | {
+        "test_accuracy": classifier_accuracy(model.classify, dataset, held_out_rows(dataset))
+    }
 
 
 def _from_labels(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset) -> Identity:
@@ -202,16 +205,6 @@ def _scaled_latents(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> Float[Tensor, "n d"]:
     return encode_split(model.autoencoder, dataset, ranks=session.ranks) / model.latent_scale
-
-
-def _accuracy(model: ManifoldAutoencoder, dataset: ImageDataset) -> float:
-    rows, correct = held_out_rows(dataset), 0
-    assert dataset.labels is not None
-    for start in range(0, len(rows), 1000):
-        part = rows[start : start + 1000]
-        guesses = model.classify(dataset.batch(part)).argmax(1).cpu().numpy()
-        correct += int((guesses == dataset.labels[part]).sum())
-    return correct / len(rows)
 
 
 def _make(

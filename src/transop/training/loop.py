@@ -6,6 +6,7 @@ handed to the loop once: modules, optimisers, generators and a dictionary of pla
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -221,7 +222,7 @@ class Loop:
         if self.step % self._report_every == 0 or self.step == self.n_steps or self._ended:
             self._report()
         if self.step % self._snapshot_every == 0:
-            state = _copied(self._state())
+            state = copy.deepcopy(self._state())
             if self._session.any_device(not _finite(state["modules"])):
                 self._failed = True
                 self._roll_back()
@@ -237,7 +238,7 @@ class Loop:
     def _agree_on_step(self) -> bool:
         """Average a step's numbers over devices; say whether any of them was asked to stop."""
         names, noted = list(self._noted), list(self._noted.values())
-        wants = float(self._session.must_stop())
+        wants = float(self._session.stop_requested)
         if self._session.ranks.n_ranks > 1:
             own = torch.tensor(
                 [wants, *(value * self.share for value in noted)], dtype=torch.double
@@ -272,7 +273,7 @@ class Loop:
             )
             self._session.write(self.phase, failed_at, sign="not-finite", finding=message)
             raise TrainingFailure(message)
-        self._load(_copied(self._good))
+        self._load(copy.deepcopy(self._good))
         self._halvings, self.step_factor = halvings, factor
         self._good["halvings"], self._good["step_factor"] = halvings, factor
         self._session.find(
@@ -316,24 +317,13 @@ class Loop:
         for complaint in complaints:
             logger.warning(complaint)
         if found is None:
-            self._good = _copied(self._state())
+            self._good = copy.deepcopy(self._state())
             self._session.rewind(self.phase, -1)
             return
         self._load(found["now"])
         self._good = found["good"]
         self._session.rewind(self.phase, self.step)
         logger.info("%s: continuing at step %d of %d", self.phase, self.step, self.n_steps)
-
-
-def _copied(value: Any) -> Any:
-    """Copy a nested state deeply, keeping the memory layout of tensors."""
-    if isinstance(value, Tensor):
-        return value.detach().clone()
-    if isinstance(value, Mapping):
-        return {key: _copied(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_copied(item) for item in value)
-    return value
 
 
 def _finite(state: Any) -> bool:
