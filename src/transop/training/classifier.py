@@ -26,11 +26,10 @@ from transop.training.attributes import (
     wants_attributes,
 )
 from transop.training.autoencoder import load_images
-from transop.training.latents import encode_split
+from transop.training.latents import encode_split, make_pairs
 from transop.training.loop import Loop
 from transop.training.measures import held_out_rows
 from transop.training.own_modules import load_weights, run_factory
-from transop.training.pairing import make_pairs
 from transop.training.session import Session
 from transop.training.steps import Rows
 

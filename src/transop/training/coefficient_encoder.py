@@ -17,11 +17,10 @@ from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder
 from transop.operators import laplace_kl, sample_moves
 from transop.training.distillation import Judge, ask_judge, distil
-from transop.training.latents import encode_split
+from transop.training.latents import encode_split, make_pairs
 from transop.training.loop import Loop
 from transop.training.measures import measure_moves
 from transop.training.neighbour_scales import neighbour_scales
-from transop.training.pairing import make_pairs
 from transop.training.session import Session
 from transop.training.steps import Rows
 
