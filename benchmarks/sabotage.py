@@ -202,8 +202,8 @@ SABOTAGES = (
     Sabotage(
         "test_no_damaged_or_made_up_input_ends_in_a_traceback_a_hang_or_running_code",
         "data/array_files.py",
-        'raise DataError(\n            f"{name} is no idx file',
-        'raise ValueError(\n            f"{name} is no idx file',
+        "raise DataError(",
+        "raise ValueError(",
     ),
     Sabotage(
         "test_the_same_seed_gives_the_same_file_and_another_seed_another",
