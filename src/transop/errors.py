@@ -25,6 +25,10 @@ class SettingsError(UserError):
     """A setting is unknown, of the wrong type or impossible."""
 
 
+class TensorError(UserError):
+    """A tensor has the wrong shape, type or contents."""
+
+
 class DataError(UserError):
     """A data set cannot be found, read or used."""
 

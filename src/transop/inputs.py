@@ -1,12 +1,16 @@
 """The one place where Python arguments are checked: what is usable is converted, the rest refused.
 
-Every check names the argument, says what was received and what would be right.
+Every check names the argument, says what was received and what would be right. Some checks convert
+(`check_tensor` makes a tensor of a list), and return what to use. Those that take arguments by name
+(`check_dense`, `check_finite`) only refuse: where gradients flow, nothing is converted silently.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,19 +20,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.errors import UserError, show
+from transop.errors import TensorError, UserError, show
 
 _CHUNK = 250  # rows through a network at once: larger chunks leave the cache and are slower
 _SLACK = 1e-3  # what resizing may add to the range of pixels
+_MOST = 2**31 - 1  # of a count, where nothing else limits it: what compiled code holds
+_LARGEST_SEED = 2**63 - 1  # what torch holds
+# Of a path; systems allow 255 bytes a name and 4,096 in all, Python about 900 folders in folders.
+_LONGEST_NAME, _LONGEST_PATH, _DEEPEST_PATH = 255, 4095, 200
 
 
 def check_tensor(name: str, values: Any) -> Tensor:
     """Turn an array, a list of numbers or tensors, or a tensor into a plain dense tensor."""
     remedy = "pass an array, a tensor or a list of numbers"
     if isinstance(values, Tensor):
-        return _check_dense(name, values)
+        check_dense(**{name: values})
+        return values
     if values is None or isinstance(values, str | bytes | dict | set):
-        raise UserError(f"{name} = {show(values)}; {remedy}")
+        raise TensorError(f"{name} = {show(values)}; {remedy}")
     if isinstance(values, list | tuple) and any(isinstance(v, Tensor) for v in values):
         return _stack(name, values)
     try:
@@ -40,44 +49,137 @@ def check_tensor(name: str, values: Any) -> Tensor:
         return torch.from_numpy(np.array(array, dtype=native))
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).splitlines()[0][:200]
-        raise UserError(f"{name} = {show(values)} cannot be used: {reason}; {remedy}") from None
+        raise TensorError(f"{name} = {show(values)} cannot be used: {reason}; {remedy}") from None
 
 
 def _stack(name: str, values: Sequence[Any]) -> Tensor:
     parts = [check_tensor(f"{name}[{i}]", value) for i, value in enumerate(values)]
     if len({part.shape for part in parts}) != 1:
         shapes = sorted({tuple(part.shape) for part in parts})
-        raise UserError(f"{name} is a list of tensors of different shapes, {show(shapes)}")
+        raise TensorError(f"{name} is a list of tensors of different shapes, {show(shapes)}")
     return torch.stack(parts)
-
-
-def _check_dense(name: str, tensor: Tensor) -> Tensor:
-    if tensor.layout is not torch.strided:
-        raise UserError(f"{name} is a sparse tensor; pass {name}.to_dense()")
-    if tensor.is_meta:
-        raise UserError(f"{name} is on the device 'meta' and has no values; pass real ones")
-    if tensor.is_quantized:
-        raise UserError(f"{name} is quantised; pass {name}.dequantize()")
-    if tensor.is_complex():
-        raise UserError(f"{name} is complex; pass real numbers")
-    return tensor
 
 
 def check_floats(name: str, values: Any) -> Tensor:
     """Do as `check_tensor`, and refuse what holds no floats."""
     tensor = check_tensor(name, values)
     if not tensor.is_floating_point():
-        raise UserError(f"{name} has type {tensor.dtype}; pass floats")
+        raise TensorError(f"{name} has type {tensor.dtype}; pass floats")
     return tensor
 
 
-def check_whole(name: str, value: Any, *, least: int, most: int = 2**31 - 1) -> int:
-    """Take a whole number between two bounds; 2.0 is none."""
+def check_indices(name: str, values: Any, end: int, *, least: int = 0) -> Tensor:
+    """Take a list of whole numbers from ``least`` on and below ``end``, as int64."""
+    indices = check_tensor(name, values).detach().cpu()
+    if indices.ndim != 1 or indices.is_floating_point() or indices.dtype == torch.bool:
+        raise TensorError(
+            f"{name} has type {indices.dtype} and shape {tuple(indices.shape)}; pass a list of "
+            "whole numbers"
+        )
+    indices = indices.to(torch.int64)
+    if len(indices) == 0 or int(indices.min()) < least or int(indices.max()) >= end:
+        found = f"run from {int(indices.min())} to {int(indices.max())}" if len(indices) else "none"
+        raise TensorError(f"{name}: {found}; pass whole numbers from {least} to {end - 1}")
+    return indices
+
+
+def check_dense(**arguments: Any) -> None:
+    """Refuse whatever is not a tensor of real numbers that lie in memory."""
+    for name, value in arguments.items():
+        if not isinstance(value, Tensor):
+            raise TensorError(
+                f"{name} = {show(value)} must be a torch.Tensor; for arrays and lists of numbers "
+                "use torch.as_tensor(...)"
+            )
+        if value.layout is not torch.strided:
+            raise TensorError(f"{name} is a sparse tensor; pass {name}.to_dense()")
+        if value.device.type == "meta":
+            raise TensorError(f"{name} is on the device 'meta' and has no values; pass real ones")
+        if value.is_quantized:
+            raise TensorError(f"{name} is quantised; pass {name}.dequantize()")
+        if value.is_complex():
+            raise TensorError(f"{name} is complex; pass real numbers")
+
+
+def check_alike(**arguments: Any) -> None:
+    """Refuse tensors that do not share one floating-point type and one device."""
+    check_dense(**arguments)
+    first_name, first = next(iter(arguments.items()))
+    for name, tensor in arguments.items():
+        if not tensor.is_floating_point():
+            raise TensorError(f"{name} has type {tensor.dtype}; convert it with .float()")
+        if tensor.dtype != first.dtype or tensor.device != first.device:
+            raise TensorError(
+                f"{name} is {tensor.dtype} on {tensor.device} but {first_name} is {first.dtype} "
+                f"on {first.device}; convert one with .to(...) so that they agree"
+            )
+
+
+def check_finite(**arguments: Any) -> None:
+    """Refuse tensors with entries that are NaN or infinite."""
+    check_dense(**arguments)
+    for name, tensor in arguments.items():
+        # A finite sum proves finite entries in one pass; only a sum that is not asks for more.
+        if math.isfinite(float(tensor.detach().sum())):
+            continue
+        n_bad = int((~torch.isfinite(tensor)).sum())
+        if n_bad:
+            raise TensorError(
+                f"{name} has {n_bad} non-finite entries out of {tensor.numel()} (shape "
+                f"{tuple(tensor.shape)}); remove the NaN or infinite values before calling"
+            )
+
+
+def check_operators(operators: Any) -> None:
+    """Refuse what is not a dictionary of operators: one square matrix per slice."""
+    check_alike(operators=operators)
+    if operators.ndim != 3 or operators.shape[1] != operators.shape[2]:
+        raise TensorError(
+            f"operators has shape {tuple(operators.shape)}; pass one square matrix per slice, "
+            "shape (m, d, d)"
+        )
+
+
+def check_dictionary(operators: Any, coefficients: Any, **points: Any) -> None:
+    """Refuse coefficients and points that do not fit the number and size of the operators."""
+    check_operators(operators)
+    check_alike(operators=operators, coefficients=coefficients, **points)
+    m, d = operators.shape[0], operators.shape[1]
+    if coefficients.ndim < 1 or coefficients.shape[-1] != m:
+        raise TensorError(
+            f"coefficients has shape {tuple(coefficients.shape)} but there are {m} operators; "
+            f"its last axis must have length {m}"
+        )
+    for name, tensor in points.items():
+        if tensor.ndim < 1 or tensor.shape[-1] != d:
+            raise TensorError(
+                f"{name} has shape {tuple(tensor.shape)} but the operators act on {d} dimensions; "
+                f"its last axis must have length {d}"
+            )
+        _check_broadcast("coefficients", coefficients, name, tensor)
+
+
+def _check_broadcast(name: str, one: Tensor, other_name: str, other: Tensor) -> None:
+    """Refuse leading axes that neither agree nor have length one."""
+    axes = zip(reversed(one.shape[:-1]), reversed(other.shape[:-1]), strict=False)
+    if any(a != b and 1 not in (a, b) for a, b in axes):
+        raise TensorError(
+            f"{name} has shape {tuple(one.shape)} and {other_name} {tuple(other.shape)}; pass one "
+            f"row of {name} for each point, or one for all"
+        )
+
+
+def check_whole(name: str, value: Any, *, least: int, most: int = _MOST) -> int:
+    """Take a whole number between two bounds, also one of numpy's; 2.0 and True are none."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or not least <= int(value) <= most:
-        bounds = f"from {least}" + (f" to {most}" if most < 2**31 - 1 else " on")
-        raise UserError(f"{name} = {show(value)} must be a whole number {bounds}")
+        raise UserError(f"{name} = {show(value)} must be a whole number from {least} to {most}")
     return int(value)
+
+
+def check_seed(name: str, value: Any) -> int:
+    """Take the seed of a source of randomness."""
+    return check_whole(name, value, least=0, most=_LARGEST_SEED)
 
 
 def check_number(
@@ -99,7 +201,10 @@ def check_number(
         high: greatest value.
         open: leave the least value itself out.
     """
-    scalar = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+    scalar = value
+    if isinstance(value, Tensor) and value.numel() == 1:
+        check_dense(**{name: value})
+        scalar = value.item()
     real = isinstance(scalar, numbers.Real) and not isinstance(scalar, bool)
     number = float(scalar) if real and abs(scalar) < 1e300 else math.nan
     if not (math.isfinite(number) and low <= number <= high) or (open and number == low):
@@ -117,8 +222,11 @@ def check_flag(name: str, value: Any) -> bool:
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Take one of a few words."""
     if not isinstance(value, str) or value not in choices:
+        near = difflib.get_close_matches(show(value).strip("'"), choices, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
         raise UserError(
-            f"{name} = {show(value)} is unknown; choose one of {', '.join(map(repr, choices))}"
+            f"{name} = {show(value)} is unknown; choose one of "
+            f"{', '.join(map(repr, choices))}{hint}"
         )
 
 
@@ -135,11 +243,35 @@ def check_kind(name: str, value: Any, kind: type, *, optional: bool = False) -> 
         raise UserError(f"{name} = {show(value)} must be a {kind.__name__}")
 
 
+def check_callable(name: str, value: Any, *, optional: bool = False) -> None:
+    """Take a function, a torch module or whatever else can be called."""
+    if not callable(value) and not (optional and value is None):
+        raise UserError(f"{name} = {show(value)} must be a function or a torch module")
+
+
 def check_path(name: str, value: Any) -> Path:
-    """Take a path as text or as a Path."""
+    """Take a path as text or as a Path, if a file system could hold it."""
     if not isinstance(value, str | Path):
         raise UserError(f"{name} = {show(value)} is no path; pass a str or a pathlib.Path")
-    return Path(value)
+    path = Path(value)
+    try:
+        names = [os.fsencode(part) for part in path.parts]
+    except UnicodeEncodeError:
+        names = [b"\0"]
+    if any(b"\0" in part for part in names):
+        raise UserError(f"{name} = {show(value)} holds characters that no file name has")
+    too_long = any(len(part) > _LONGEST_NAME for part in names)
+    if too_long or sum(len(part) + 1 for part in names) > _LONGEST_PATH:
+        raise UserError(
+            f"{name} = {show(value)} is too long; a name has at most {_LONGEST_NAME} bytes and a "
+            f"path {_LONGEST_PATH}"
+        )
+    if len(names) > _DEEPEST_PATH:
+        raise UserError(
+            f"{name} = {show(value)} is {len(names)} folders deep; choose a place at most "
+            f"{_DEEPEST_PATH} deep"
+        )
+    return path
 
 
 def check_generator(generator: Any) -> torch.Generator | None:
@@ -240,13 +372,7 @@ def check_coefficients(coefficients: Any, n_operators: int, points: Tensor) -> T
             f"coefficients have shape {tuple(chosen.shape)}; the last axis must have length "
             f"{n_operators}, one for each operator"
         )
-    try:
-        np.broadcast_shapes(tuple(chosen.shape[:-1]), tuple(points.shape[:-1]))
-    except ValueError:
-        raise UserError(
-            f"coefficients have shape {tuple(chosen.shape)} and latents {tuple(points.shape)}; "
-            "pass one row of coefficients for each point, or one for all"
-        ) from None
+    _check_broadcast("coefficients", chosen, "latents", points)
     return chosen.to(points.device, points.dtype)
 
 

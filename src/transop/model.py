@@ -12,10 +12,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transop.description import check_description
-from transop.errors import ArtifactError, UserError, show
+from transop.errors import ArtifactError, UserError
 from transop.inference import InferenceResult, infer_coefficients
 from transop.inputs import (
     as_batch,
+    check_callable,
     check_choice,
     check_coefficients,
     check_device,
@@ -489,9 +490,8 @@ class ManifoldAutoencoder(nn.Module):
             "frozen": check_flag("frozen", frozen),
         }
         unseen = ModulesShape((1,), (1,), 1, decoder is not None)
-        for name, call in (("encoder", encoder), ("decoder", decoder)):
-            if not callable(call) and not (name == "decoder" and call is None):
-                raise UserError(f"{name} = {show(call)} must be a torch module or a function")
+        check_callable("encoder", encoder)
+        check_callable("decoder", decoder, optional=True)
         network = ModuleAutoencoder(unseen, encoder, decoder, frozen=frozen)
         model = cls(network, TransportOperators(1, 1))
         model.to(check_device(device) if device is not None else _device_of(network))

@@ -16,6 +16,7 @@ from transop.artifacts import RunFolder, read_json
 from transop.config import PHASES, Settings, load_settings
 from transop.data import ImageDataset
 from transop.errors import ArtifactError, UserError
+from transop.inputs import check_callable, check_device, check_flag, check_path
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
 from transop.run_data import DataRecord, open_run_data
@@ -70,7 +71,10 @@ class Run:
             offline: never touch the network to find the images.
             progress: announces long work.
         """
-        folder = RunFolder(Path(path))
+        folder = RunFolder(check_path("path", path))
+        check_flag("offline", offline)
+        check_callable("progress", progress)
+        device = None if device is None else check_device(device)
         files = (folder.config_file, folder.model_file)
         try:
             is_run = any(file.is_file() for file in files)

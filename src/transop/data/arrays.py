@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Int64, UInt8
+from torch import Tensor
 
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
 from transop.data.request import DatasetRequest
 from transop.data.splits import consecutive_splits, random_splits
 from transop.errors import DataError
+from transop.inputs import check_dense
 
 _log = logging.getLogger(__name__)
 
@@ -152,14 +154,15 @@ def labels_from_array(
 
 def to_numpy(array: Any, name: str) -> np.ndarray:
     """See a numpy array, torch tensor or nested list as a numpy array, without copying."""
-    if hasattr(array, "detach"):
+    if isinstance(array, Tensor):
+        check_dense(**{name: array})
         array = array.detach().cpu()
         if array.is_floating_point():
             array = array.float()  # numpy knows no bfloat16
         array = array.numpy()
     try:
         return np.asanyarray(array)
-    except ValueError as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise DataError(
             f"{name} cannot be seen as one array ({error}); all images must have the same shape"
         ) from None

@@ -22,6 +22,7 @@ from transop.data.numpy_files import load_npy, load_npz
 from transop.data.request import SPLITS, DatasetRequest, cache_folder
 from transop.data.splits import random_splits
 from transop.errors import DataError
+from transop.inputs import check_callable, check_choice, check_flag, check_path, check_seed
 from transop.progress import Progress, silent
 
 # A name, a path, an array, a tensor, a data set of torch or Hugging Face, or several by split.
@@ -75,18 +76,20 @@ def load_dataset(
         DataError: the source is unknown, unreachable, unreadable or holds no images.
     """
     check_options(image_size, channels, fit, crop)
-    if split is not None and split not in SPLITS:
-        raise DataError(f"split={split!r} does not exist; choose one of {', '.join(SPLITS)}")
+    if split is not None:
+        check_choice("split", split, SPLITS)
+    check_callable("progress", progress, optional=True)
+    folder = cache_folder() if cache_dir is None else check_path("cache_dir", cache_dir)
     request = DatasetRequest(
-        path=None if path is None else Path(path),
+        path=None if path is None else check_path("path", path),
         image_size=image_size,
         channels=channels,
         fit=fit,
         crop=crop,
         split=split,
-        cache_dir=cache_folder() if cache_dir is None else Path(cache_dir).expanduser().resolve(),
-        seed=seed,
-        offline=offline,
+        cache_dir=folder.expanduser().resolve(),
+        seed=check_seed("seed", seed),
+        offline=check_flag("offline", offline),
         progress=silent if progress is None else progress,
         options=options,
     )

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.operators.checking import TensorError
+from transop.inputs import check_choice, check_number
 from transop.operators.transport import transport
 
 Direction = Literal["posterior-to-prior", "prior-to-posterior"]
@@ -102,13 +102,10 @@ def laplace_kl(
         prior_scale: zeta, the prior's scale (p); positive.
         direction: ``"posterior-to-prior"`` for KL(q||p), ``"prior-to-posterior"`` for KL(p||q).
     """
-    if isinstance(prior_scale, (int, float)) and not prior_scale > 0:
-        raise TensorError(f"prior_scale={prior_scale} must be positive")
+    check_choice("direction", direction, ("posterior-to-prior", "prior-to-posterior"))
+    if not isinstance(prior_scale, Tensor):
+        prior_scale = check_number("prior_scale", prior_scale, "a positive number", open=True)
     ratio = scale / prior_scale
     if direction == "posterior-to-prior":
         return ratio - ratio.log() - 1
-    if direction == "prior-to-posterior":
-        return ratio.log() + 1 / ratio - 1
-    raise TensorError(
-        f"direction={direction!r} is unknown; choose 'posterior-to-prior' or 'prior-to-posterior'"
-    )
+    return ratio.log() + 1 / ratio - 1

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.operators.checking import TensorError
+from transop.errors import TensorError
 
 # Longest generator a single series step may see. Terms of the series grow up to e**this before
 # they shrink, so the digits lost to cancellation stay below one.

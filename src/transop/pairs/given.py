@@ -14,9 +14,11 @@ from jaxtyping import Float, Int64, Shaped
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from transop.data.arrays import to_numpy
 from transop.data.numpy_files import read_arrays, read_npy
 from transop.errors import DataError
 from transop.files import read_regular, reason_of
+from transop.inputs import check_path
 from transop.pairs.neighbours import MISSING, group_members
 from transop.pairs.source import ListedPartners
 
@@ -109,9 +111,9 @@ def nearest_coordinates(
 def _named(given: Given, positions: Positions) -> tuple[str, np.ndarray, np.ndarray | None]:
     """Find out what was given: the name of the entry, its values and its group."""
     if isinstance(given, str | Path):
-        given = _read_file(Path(given))
+        given = _read_file(check_path("given", given))
     if not isinstance(given, Mapping):
-        array = np.asarray(given.cpu() if isinstance(given, Tensor) else given)
+        array = to_numpy(given, "given")
         return _guess_name(array, positions), array, None
     known = [name for name in _GROUP_OF if name in given]
     allowed = {*known, *(str(_GROUP_OF[name]) for name in known)}
@@ -124,7 +126,8 @@ def _named(given: Given, positions: Positions) -> tuple[str, np.ndarray, np.ndar
         )
     name = known[0]
     group = given.get(str(_GROUP_OF[name]))
-    return name, np.asarray(given[name]), None if group is None else np.asarray(group)
+    values = to_numpy(given[name], f"given[{name!r}]")
+    return name, values, None if group is None else to_numpy(group, f"given[{_GROUP_OF[name]!r}]")
 
 
 def _guess_name(array: np.ndarray, positions: Positions) -> str:

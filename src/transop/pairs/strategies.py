@@ -10,6 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from transop.errors import DataError, UserError
+from transop.inputs import check_finite, check_tensor
 from transop.pairs import approximate
 from transop.pairs.features import FeatureExtractor, feature_blocks, input_size_for
 from transop.pairs.given import read_given
@@ -185,7 +186,8 @@ def _is_exact(request: PairRequest) -> bool:
 
 def _rows_of(values: np.ndarray | Tensor, request: PairRequest, name: str) -> Float[Tensor, "n f"]:
     """Take the split's rows of a table with one row per image of the split or the data set."""
-    table = torch.as_tensor(values).detach().cpu()
+    table = check_tensor(name, values).detach().cpu()
+    check_finite(**{name: table})
     if table.ndim < 2 or len(table) not in (len(request.rows), len(request.dataset)):
         raise DataError(
             f"{name} has shape {tuple(table.shape)}; pass one row for each of the "
