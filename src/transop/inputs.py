@@ -21,13 +21,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.errors import TensorError, UserError, show
+from transop.files import DEEPEST
 
 _CHUNK = 250  # rows through a network at once: larger chunks leave the cache and are slower
 _SLACK = 1e-3  # what resizing may add to the range of pixels
 _MOST = 2**31 - 1  # of a count, where nothing else limits it: what compiled code holds
+_LARGEST = 3e38  # number that torch's usual floats hold
 _LARGEST_SEED = 2**63 - 1  # what torch holds
-# Of a path; systems allow 255 bytes a name and 4,096 in all, Python about 900 folders in folders.
-_LONGEST_NAME, _LONGEST_PATH, _DEEPEST_PATH = 255, 4095, 200
+# Bytes that file systems allow for one name and for a whole path.
+_LONGEST_NAME, _LONGEST_PATH = 255, 4095
 
 
 def check_tensor(name: str, values: Any) -> Tensor:
@@ -156,17 +158,28 @@ def check_dictionary(operators: Any, coefficients: Any, **points: Any) -> None:
                 f"{name} has shape {tuple(tensor.shape)} but the operators act on {d} dimensions; "
                 f"its last axis must have length {d}"
             )
-        _check_broadcast("coefficients", coefficients, name, tensor)
+        if not _fit(coefficients.shape[:-1], tensor.shape[:-1]):
+            raise TensorError(
+                f"coefficients has shape {tuple(coefficients.shape)} and {name} "
+                f"{tuple(tensor.shape)}; pass one row of coefficients for each point, or one for "
+                "all"
+            )
 
 
-def _check_broadcast(name: str, one: Tensor, other_name: str, other: Tensor) -> None:
-    """Refuse leading axes that neither agree nor have length one."""
-    axes = zip(reversed(one.shape[:-1]), reversed(other.shape[:-1]), strict=False)
-    if any(a != b and 1 not in (a, b) for a, b in axes):
+def check_shapes_fit(**arguments: Tensor) -> None:
+    """Refuse two tensors whose axes neither agree nor have length one."""
+    (name, one), (other_name, other) = arguments.items()
+    if not _fit(one.shape, other.shape):
         raise TensorError(
-            f"{name} has shape {tuple(one.shape)} and {other_name} {tuple(other.shape)}; pass one "
-            f"row of {name} for each point, or one for all"
+            f"{other_name} has shape {tuple(other.shape)}, which does not fit {name} of shape "
+            f"{tuple(one.shape)}; pass the same shape, or one value for all"
         )
+
+
+def _fit(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Say whether two shapes broadcast."""
+    axes = zip(reversed(one), reversed(other), strict=False)
+    return all(a == b or a == 1 or b == 1 for a, b in axes)
 
 
 def check_whole(name: str, value: Any, *, least: int, most: int = _MOST) -> int:
@@ -206,7 +219,9 @@ def check_number(
         check_dense(**{name: value})
         scalar = value.item()
     real = isinstance(scalar, numbers.Real) and not isinstance(scalar, bool)
-    number = float(scalar) if real and abs(scalar) < 1e300 else math.nan
+    if real and _LARGEST < abs(scalar) < math.inf:
+        raise UserError(f"{name} = {show(value)} is too large; it must be {what}")
+    number = float(scalar) if real else math.nan
     if not (math.isfinite(number) and low <= number <= high) or (open and number == low):
         raise UserError(f"{name} = {show(value)} must be {what}")
     return number
@@ -240,7 +255,8 @@ def check_names(name: str, values: Any) -> tuple[str, ...]:
 def check_kind(name: str, value: Any, kind: type, *, optional: bool = False) -> None:
     """Take an object of a class, or None where that is allowed."""
     if not isinstance(value, kind) and not (optional and value is None):
-        raise UserError(f"{name} = {show(value)} must be a {kind.__name__}")
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise UserError(f"{name} = {show(value)} must be {article} {kind.__name__}")
 
 
 def check_callable(name: str, value: Any, *, optional: bool = False) -> None:
@@ -266,10 +282,10 @@ def check_path(name: str, value: Any) -> Path:
             f"{name} = {show(value)} is too long; a name has at most {_LONGEST_NAME} bytes and a "
             f"path {_LONGEST_PATH}"
         )
-    if len(names) > _DEEPEST_PATH:
+    if len(names) > DEEPEST:
         raise UserError(
             f"{name} = {show(value)} is {len(names)} folders deep; choose a place at most "
-            f"{_DEEPEST_PATH} deep"
+            f"{DEEPEST} deep"
         )
     return path
 
@@ -372,7 +388,11 @@ def check_coefficients(coefficients: Any, n_operators: int, points: Tensor) -> T
             f"coefficients have shape {tuple(chosen.shape)}; the last axis must have length "
             f"{n_operators}, one for each operator"
         )
-    _check_broadcast("coefficients", chosen, "latents", points)
+    if not _fit(chosen.shape[:-1], points.shape[:-1]):
+        raise UserError(
+            f"coefficients have shape {tuple(chosen.shape)} and latents {tuple(points.shape)}; "
+            "pass one row of coefficients for each point, or one for all"
+        )
     return chosen.to(points.device, points.dtype)
 
 

@@ -176,7 +176,7 @@ class Run:
 
     def generator(self, purpose: str) -> torch.Generator:
         """Make a source of randomness; the same run seed and purpose give the same numbers."""
-        seed = self.settings.runtime.seed * 1000 + sum(purpose.encode())
+        seed = (self.settings.runtime.seed * 1000 + sum(purpose.encode())) % 2**63
         return torch.Generator().manual_seed(seed)
 
     def require_phase(self, phase: str) -> ManifoldAutoencoder:

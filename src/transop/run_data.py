@@ -19,6 +19,7 @@ from transop.data import (
     require_trainable,
 )
 from transop.errors import ArtifactError, DataError
+from transop.files import real_path
 from transop.progress import Progress, silent
 
 logger = logging.getLogger(__name__)
@@ -220,7 +221,7 @@ def _absolute(source: str) -> str:
     """Make a path absolute, so that the run finds its data from any folder."""
     if source == ARRAY or source in known_datasets():
         return source
-    return str(Path(source).expanduser().resolve())
+    return str(real_path(Path(source)))
 
 
 def _size(image_shape: tuple[int, int, int]) -> str:

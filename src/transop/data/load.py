@@ -22,6 +22,7 @@ from transop.data.numpy_files import load_npy, load_npz
 from transop.data.request import SPLITS, DatasetRequest, cache_folder
 from transop.data.splits import random_splits
 from transop.errors import DataError
+from transop.files import real_path
 from transop.inputs import check_callable, check_choice, check_flag, check_path, check_seed
 from transop.progress import Progress, silent
 
@@ -87,7 +88,7 @@ def load_dataset(
         fit=fit,
         crop=crop,
         split=split,
-        cache_dir=folder.expanduser().resolve(),
+        cache_dir=real_path(folder),
         seed=check_seed("seed", seed),
         offline=check_flag("offline", offline),
         progress=silent if progress is None else progress,

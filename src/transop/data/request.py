@@ -13,6 +13,7 @@ import numpy as np
 from transop.data.conform import Crop, Fit, conform
 from transop.data.dataset import ImageDataset
 from transop.errors import DataError
+from transop.files import real_path
 from transop.progress import Progress, silent
 
 SPLITS = ("paper", "official", "random")
@@ -82,7 +83,7 @@ def cache_folder() -> Path:
     """Name the user's cache: ``TRANSOP_CACHE``, else the platform's cache folder / transop."""
     named = os.environ.get("TRANSOP_CACHE")
     if named:
-        return Path(named).expanduser().resolve()
+        return real_path(Path(named))
     from platformdirs import user_cache_path
 
     return user_cache_path("transop", appauthor=False)

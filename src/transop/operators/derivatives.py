@@ -99,6 +99,7 @@ def transport_jacobian(
     Returns:
         The moved points, and one row per operator of their derivative.
     """
+    check_dictionary(operators, coefficients, points=points)
     m, d, _ = operators.shape
     generator = build_generator(operators, coefficients)
     plan = plan_series(largest_norm(generator), points.dtype)

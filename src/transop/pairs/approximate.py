@@ -15,6 +15,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from transop.extras import missing_modules, require
+from transop.files import make_folder
 from transop.pairs.features import collect_rows
 from transop.pairs.neighbours import check_features, exact_neighbours_of
 from transop.pairs.pixel_rows import PixelRows
@@ -141,7 +142,7 @@ def _shared_folder(scratch: Path | None, ranks: Ranks) -> Iterator[Path]:
     number = int(ranks.exchange(torch.tensor([[secrets.randbits(62)]]))[0])
     folder = parent / f".index-{socket.gethostname()}-{number:x}"
     if ranks.writes:
-        folder.mkdir(parents=True)
+        make_folder(folder)
     try:
         yield folder
     finally:
