@@ -11,7 +11,7 @@ import difflib
 import math
 import numbers
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from torch import Tensor
 from transop.errors import TensorError, UserError, show
 from transop.files import DEEPEST
 
-_CHUNK = 250  # rows through a network at once: larger chunks leave the cache and are slower
 _SLACK = 1e-3  # what resizing may add to the range of pixels
 _MOST = 2**31 - 1  # of a count, where nothing else limits it: what compiled code holds
 _LARGEST = 3e38  # number that torch's usual floats hold
@@ -399,14 +398,3 @@ def check_coefficients(coefficients: Any, n_operators: int, points: Tensor) -> T
 def as_batch(values: Tensor, *, ndim: int = 2) -> Tensor:
     """Make a single item a batch of one."""
     return values.unsqueeze(0) if values.ndim < ndim else values
-
-
-def in_chunks(function: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
-    """Apply a network to a few rows at a time, images laid out channels-last."""
-    outputs = []
-    for start in range(0, max(1, len(inputs)), _CHUNK):
-        chunk = inputs[start : start + _CHUNK]
-        if chunk.ndim == 4:
-            chunk = chunk.contiguous(memory_format=torch.channels_last)
-        outputs.append(function(chunk).contiguous())
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)

@@ -31,13 +31,13 @@ from transop.inputs import (
     check_tensor,
     check_times,
     check_whole,
-    in_chunks,
 )
 from transop.networks import (
     Autoencoder,
     CoefficientEncoder,
     ModuleAutoencoder,
     ModulesShape,
+    in_chunks,
     make_autoencoder,
     prefer_channels_last,
 )

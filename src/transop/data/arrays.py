@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
@@ -157,8 +158,8 @@ def to_numpy(array: Any, name: str) -> np.ndarray:
     if isinstance(array, Tensor):
         check_dense(**{name: array})
         array = array.detach().cpu()
-        if array.is_floating_point():
-            array = array.float()  # numpy knows no bfloat16
+        if array.dtype == torch.bfloat16:  # numpy knows none
+            array = array.float()
         array = array.numpy()
     try:
         return np.asanyarray(array)

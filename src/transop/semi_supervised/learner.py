@@ -192,7 +192,7 @@ class _Learner:
             return TransportAugment(model, p=0.75, generator=generator)
         points = model.encode(self.images[:_AT_ONCE])
         scales = torch.full((len(points), model.operators.n_operators), model.prior_scale)
-        moved = model.transport(points, sample_laplace(scales, generator=generator))
+        moved = model.transport(sample_laplace(scales, generator=generator), points)
         lengths = torch.linalg.vector_norm(moved - points, dim=1)
         length = float((lengths / torch.linalg.vector_norm(points, dim=1)).median())
         scale = model.prior_scale * _LENGTH / max(length, 1e-6)
