@@ -135,8 +135,8 @@ _SABOTAGES = (
     Sabotage(
         _REFUSED,
         "data/numpy_files.py",
-        "archive.read(member)), allow_pickle=False",
-        "archive.read(member)), allow_pickle=True",
+        "archive.read(info)), allow_pickle=False",
+        "archive.read(info)), allow_pickle=True",
     ),
     Sabotage(_REFUSED, "data/archive.py", "if unpacked > max(", "if unpacked < min("),
     Sabotage(_REFUSED, "data/archive.py", 'or ".." in parts', ""),
@@ -154,7 +154,7 @@ _SABOTAGES = (
     Sabotage(
         "test_pickles_are_refused_and_never_executed",
         "data/numpy_files.py",
-        'mmap_mode="r", allow_pickle=False',
+        'mmap_mode="r" if mapped else None, allow_pickle=False',
         "allow_pickle=True",
     ),
     Sabotage(
@@ -182,14 +182,14 @@ _SABOTAGES = (
         "if False:",
     ),
     Sabotage(
-        "test_one_class_leaves_out_what_needs_two",
-        "training/fit.py",
-        "return bool((training == training[0]).all())",
-        "return False",
+        "test_one_class_and_few_images_leave_out_what_needs_an_identity",
+        "identity/choice.py",
+        "return bool((training != training[0]).any())",
+        "return True",
     ),
     Sabotage(
         "test_more_latent_dimensions_than_data_are_refused",
-        "training/run_data.py",
+        "run_data.py",
         "if latent_dimension > min(n_values, n_images):",
         "if False:",
     ),
@@ -204,6 +204,24 @@ _SABOTAGES = (
         "data/idx.py",
         "raise DataError(",
         "raise ValueError(",
+    ),
+    Sabotage(
+        "test_nonsense_is_refused_in_one_line_or_used",
+        "inputs.py",
+        "if not isinstance(value, Tensor):",
+        "if False:",
+    ),
+    Sabotage(
+        "test_a_place_deeper_than_folders_can_be_is_a_mistake",
+        "files.py",
+        "if len(path.parts) > DEEPEST:",
+        "if False:",
+    ),
+    Sabotage(
+        "test_links_that_lead_in_a_circle_are_mistakes",
+        "files.py",
+        "except (OSError, RuntimeError) as error:",
+        "except KeyError as error:",
     ),
     Sabotage(
         "test_the_same_seed_gives_the_same_file_and_another_seed_another",

@@ -214,7 +214,8 @@ class TransportOperatorLearner(_Base):
         z0, z1 = self._reduce(first), self._reduce(second)
         times = check_times(t, z0)
         frames = transport_path(self.learned_.operators, self._infer(z0, z1), z0, times)
-        return np.stack([self._restore(first, z0, frames[:, i]) for i in range(len(times))], 1)
+        places = [self._restore(first, z0, frames[:, i]) for i in range(len(times))]
+        return np.stack(places, 1) if places else np.zeros((len(first), 0, first.shape[1]))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Give the mean share of the distance between neighbours in X that paths cover."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
 from transop.data.request import DatasetRequest
 from transop.data.splits import consecutive_splits, random_splits
-from transop.errors import DataError
+from transop.errors import DataError, show
 from transop.inputs import check_dense
 
 _log = logging.getLogger(__name__)
@@ -130,8 +130,9 @@ def labels_from_array(
     if array.dtype.kind not in "iubf" or (
         array.dtype.kind == "f" and not np.array_equal(array, np.floor(array))
     ):
+        example = show(array.flat[0] if array.size else None)
         raise DataError(
-            f"{name} are not integers (type {array.dtype}, for instance {array.flat[:1]}); "
+            f"{name} are not integers (type {array.dtype}, for instance {example}); "
             "number the classes from 0, e.g. np.unique(labels, return_inverse=True)[1]"
         )
     if array.ndim == 2 and array.shape[1] == 1:

@@ -70,7 +70,7 @@ def zip_entries(path: Path, archive: zipfile.ZipFile) -> Iterator[Entry]:
     """Describe the files in an open archive."""
     origin = path.resolve()
     for info in archive.infolist():
-        if not info.is_dir():
+        if info.filename and not info.filename.endswith("/"):  # a damaged one may have no name
             stamp = f"{origin} {info.CRC:x} {info.file_size}"
             yield Entry(PurePosixPath(info.filename), stamp, _opener(archive, info))
 

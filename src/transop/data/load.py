@@ -74,6 +74,7 @@ def load_dataset(
         The data set; odd but usable data is described in its ``meta.notes``.
 
     Raises:
+        UserError: an option is impossible.
         DataError: the source is unknown, unreachable, unreadable or holds no images.
     """
     check_options(image_size, channels, fit, crop)

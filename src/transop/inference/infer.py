@@ -69,6 +69,8 @@ def infer(
         if start is not zeros:
             start = _abandon_hopeless(problem, start)
         found = solve(problem, start, **options)
+        if not isinstance(found, InferenceResult):
+            raise UserError(f"solver returned {show(found)}; it must return an InferenceResult")
         best = found if best is None else _keep_better(best, found)
     assert best is not None
     best = _never_worse_than_standing_still(problem, best)
@@ -95,6 +97,11 @@ def _name_of(solver: str | Solver) -> str:
 def _check_options(solve: Solver, options: dict[str, Any]) -> dict[str, Any]:
     """Refuse what the solver does not take; give numbers that compiled code sees their type."""
     known = _options_of(solve)
+    if known is None:
+        raise UserError(
+            f"solver = {show(solve)} takes no problem and first coefficients; pass a name or a "
+            "function of these two"
+        )
     for option in options:
         if option not in known:
             raise UserError(f"solver has no option {option!r}; it takes {known}")
@@ -109,8 +116,14 @@ def _check_options(solve: Solver, options: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _options_of(solver: Solver) -> list[str]:
-    return list(inspect.signature(solver).parameters)[2:]
+def _options_of(solver: Solver) -> list[str] | None:
+    """Name what a solver takes beside the problem and the start; None if it takes neither."""
+    try:
+        signature = inspect.signature(solver)
+        signature.bind_partial(None, None)
+    except (TypeError, ValueError):
+        return None
+    return list(signature.parameters)[2:]
 
 
 def _check_tensors(operators: Tensor, z0: Tensor, z1: Tensor, initial: Tensor | None) -> None:

@@ -249,6 +249,8 @@ def _as_coordinates(values: np.ndarray, name: str) -> Float[np.ndarray, "n f"]:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"given: {name} must be numbers ({error})") from error
+    if numbers.size == 0:
+        raise DataError(f"given: {name} holds no numbers; pass one row for each image")
     numbers = numbers.reshape(len(numbers), -1) if numbers.ndim else numbers.reshape(1, 1)
     if not np.isfinite(numbers).all():
         raise DataError(f"given: {name} contains a value that is not finite")
