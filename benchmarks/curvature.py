@@ -1,7 +1,7 @@
 """What raises the curvature's own share of accuracy beyond the end point?
 
     transop baseline ae mnist-cpu --out runs/mnist-ae
-    python benchmarks/curvature.py runs/mnist-ae --judge runs/mnist
+    python benchmarks/curvature.py runs/mnist-ae --classifier runs/mnist
 
 Operators are learned on one autoencoder again and again, with one thing changed at a time, and
 measured as `examples/measure_extrapolation.py` does. Rows without fine-tuning take half a minute
@@ -54,7 +54,7 @@ TIMES = [1.0, 1.5, 2.0, 2.5, 3.0]
 
 @torch.inference_mode()
 def measure(
-    model: ManifoldAutoencoder, judge: ManifoldAutoencoder, dataset, residual: float | None
+    model: ManifoldAutoencoder, classified_by: ManifoldAutoencoder, dataset, residual: float | None
 ) -> dict:
     """Give the numbers of one row."""
     test = dataset.splits["test"]
@@ -65,7 +65,7 @@ def measure(
     if residual is not None:
         model.sparsity_weight = FAITHFUL
     result = measure_extrapolation(
-        model, judge.classify, start, end, truth, times=TIMES, residual=residual
+        model, classified_by.classify, start, end, truth, times=TIMES, residual=residual
     )
     lead, half_width = (100 * v[-1] for v in lead_over(result.correct, result.control_correct))
     living, real_parts = model.operators.living(), largest_real_part(model.operators.operators)
@@ -76,7 +76,7 @@ def measure(
         "mse": round(reconstruction_error(model, dataset, test), 4),
         "stop": round(result.stop, 2),
         "residual": round(float(result.residual.mean()), 3),
-        "way": round(float(result.way.mean()), 3),
+        "covered": round(float(result.share_covered.mean()), 3),
         "operators": [round(100 * share, 1) for share in result.accuracy()],
         "control": [round(100 * share, 1) for share in result.control_accuracy()],
         "curvature": f"{lead:+.1f} +- {half_width:.1f}",
@@ -87,19 +87,19 @@ def main() -> None:
     """Learn and measure every row asked for; results are kept in a JSON-lines file."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("autoencoder", type=Path, help="a run whose autoencoder is taken")
-    parser.add_argument("--judge", type=Path, required=True, help="a run with a classifier")
+    parser.add_argument("--classifier", type=Path, required=True, help="a run with a classifier")
     parser.add_argument("--recipe", default="mnist-cpu")
     parser.add_argument("--residual", type=float, help="bring every row to this residual")
     parser.add_argument("--rows", nargs="*", choices=list(ROWS), default=list(ROWS))
     parser.add_argument("--out", type=Path, default=Path("curvature.jsonl"))
     wanted = parser.parse_args()
-    judge = ManifoldAutoencoder.from_pretrained(wanted.judge)
+    classified_by = ManifoldAutoencoder.from_pretrained(wanted.classifier)
     source = wanted.recipe.removesuffix("-cpu")
     dataset = load_dataset(source)
     for name in wanted.rows:
         overrides = [f"autoencoder.weights='{wanted.autoencoder}'", *LEFT_OUT, *ROWS[name]]
         model = fit(source, wanted.recipe, overrides=overrides)
-        numbers = {"row": name, **measure(model, judge, dataset, wanted.residual)}
+        numbers = {"row": name, **measure(model, classified_by, dataset, wanted.residual)}
         print(json.dumps(numbers), flush=True)
         with wanted.out.open("a") as file:
             file.write(json.dumps(numbers) + "\n")

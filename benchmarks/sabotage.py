@@ -33,7 +33,7 @@ class Sabotage(NamedTuple):
 
 
 _REFUSED = "test_data_nothing_can_be_learned_from_never_starts_a_run"
-_SABOTAGES = (
+SABOTAGES = (
     Sabotage(
         "test_a_run_killed_at_random_moments_ends_with_the_same_bytes",
         "training/loop.py",
@@ -62,31 +62,31 @@ _SABOTAGES = (
     ),
     Sabotage(
         "test_a_full_disk_stops_the_run_and_resume_finishes_it",
-        "artifacts.py",
+        "artifacts/state.py",
         "        raise\n    finally:\n        aside",
         "        return\n    finally:\n        aside",
     ),
     Sabotage(
         "test_a_write_that_fails_at_any_moment_loses_nothing",
-        "artifacts.py",
+        "artifacts/state.py",
         "        raise\n    finally:\n        aside",
         "        return\n    finally:\n        aside",
     ),
     Sabotage(
         "test_a_read_only_output_is_refused_before_anything_is_computed",
-        "artifacts.py",
+        "artifacts/run_folder.py",
         "raise ArtifactError(f\"cannot write to '{self.path}': {error.strerror}\") from None",
         "raise",
     ),
     Sabotage(
         "test_two_runs_into_one_folder_are_told_apart",
-        "artifacts.py",
+        "artifacts/run_folder.py",
         "lock.acquire(timeout=0)",
         "pass",
     ),
     Sabotage(
         "test_a_damaged_newest_checkpoint_is_named_and_passed_over",
-        "artifacts.py",
+        "artifacts/state.py",
         'if info.get("digest") != _digest(tensors, skeleton):',
         "if False:",
     ),
@@ -98,19 +98,19 @@ _SABOTAGES = (
     ),
     Sabotage(
         "test_a_full_stop_while_images_are_decoded_costs_only_time",
-        "mapped.py",
+        "artifacts/mapped.py",
         'complete = scratch / "complete"\n        complete.mkdir()',
         "complete = folder\n        complete.mkdir(parents=True, exist_ok=True)",
     ),
     Sabotage(
         "test_a_full_stop_while_features_are_computed_costs_only_time",
-        "mapped.py",
+        "artifacts/mapped.py",
         'complete = scratch / "complete"\n        complete.mkdir()',
         "complete = folder\n        complete.mkdir(parents=True, exist_ok=True)",
     ),
     Sabotage(
         "test_a_damaged_cache_is_noticed_and_rebuilt",
-        "mapped.py",
+        "artifacts/mapped.py",
         'if digest_rows(rows) != notes["digest"]:',
         "if False:",
     ),
@@ -189,13 +189,13 @@ _SABOTAGES = (
     ),
     Sabotage(
         "test_more_latent_dimensions_than_data_are_refused",
-        "run_data.py",
+        "data/run_data.py",
         "if latent_dimension > min(n_values, n_images):",
         "if False:",
     ),
     Sabotage(
         "test_zero_operators_are_refused_with_the_alternative",
-        "config.py",
+        "config/sections.py",
         "operators.n_operators = 0 leaves no",
         "there are no",
     ),
@@ -228,6 +228,66 @@ _SABOTAGES = (
         "training/session.py",
         "torch.manual_seed(self.seed(*names))",
         "torch.seed()",
+    ),
+    Sabotage(
+        "test_resuming_on_a_file_whose_content_has_changed_is_refused",
+        "data/run_data.py",
+        "if dataset.content_hash() == self.content_hash:",
+        "if True:",
+    ),
+    Sabotage(
+        "test_resuming_a_run_on_an_array_never_trains_on_the_recipes_own_images",
+        "data/run_data.py",
+        "if dataset is None and wanted.source == ARRAY:",
+        "if False:",
+    ),
+    Sabotage(
+        "test_what_does_not_exist_cannot_be_resumed",
+        "cli/runs.py",
+        "if not folder.path.exists():",
+        "if False:",
+    ),
+    Sabotage(
+        "test_more_devices_than_processors_are_refused_before_any_starts",
+        "training/session.py",
+        "most = max(_FEWEST_PROCESSES, count_processors())",
+        "most = 10**6",  # the size of the batches still keeps processes from starting
+    ),
+    Sabotage(
+        "test_what_is_no_regular_file_is_refused_by_name",
+        "files.py",
+        "_refuse_odd(path, os.fstat(number))",
+        "pass",
+    ),
+    Sabotage(
+        "test_a_repeated_column_of_a_csv_is_refused",
+        "pairs/given.py",
+        "if repeated:",
+        "if False:",
+    ),
+    Sabotage(
+        "test_weights_that_are_no_numbers_are_refused",
+        "artifacts/pretrained.py",
+        "not bool(weight.isfinite().all())",
+        "False",
+    ),
+    Sabotage(
+        "test_spawned_workers_move_images_each_in_their_own_way",
+        "augment/transform.py",
+        "(self.generator.initial_seed() + info.seed) % 2**63",
+        "self.generator.initial_seed()",
+    ),
+    Sabotage(
+        "test_a_foreign_host_is_refused",
+        "explorer/gate.py",
+        "if not name or (name not in self._names and name != reached):",
+        "if not name:",
+    ),
+    Sabotage(
+        "test_a_foreign_origin_is_refused",
+        "explorer/gate.py",
+        "_check_sender(scope, headers, host)",
+        "pass",
     ),
 )
 
@@ -277,7 +337,7 @@ def main() -> int:
     parser.add_argument("--slow", action="store_true", help="also tests that take minutes")
     parser.add_argument("--only", default="", help="part of a test's name")
     options = parser.parse_args()
-    chosen = [s for s in _SABOTAGES if options.only in s.test and (options.slow or not s.slow)]
+    chosen = [s for s in SABOTAGES if options.only in s.test and (options.slow or not s.slow)]
     with tempfile.TemporaryDirectory() as scratch:
         complaints = list(unnoticed(chosen, Path(scratch)))
     for complaint in complaints:

@@ -2,16 +2,16 @@
 
     python examples/measure_extrapolation.py runs/mnist
     python examples/measure_extrapolation.py runs/mnist --residual 0.12 --sparsity-weight 0.01
-    python examples/measure_extrapolation.py runs/mnist-ae --residual 0.12 --judge runs/mnist
+    python examples/measure_extrapolation.py runs/mnist-ae --residual 0.12 --classifier runs/mnist
 
 Pairs of held-out images of one class are joined by the run's operators, or by straight lines if
-the run is a baseline, and judged by the run's own classifier, which never saw a decoded image, or
-by that of another run. What curvature is worth is a small difference: 400 pairs per class know it
-to a point, 4,000 to a third of one.
+the run is a baseline. The run's classifier, which was trained on real images only, classifies the
+images along the paths; `--classifier` names another run to take it from. What curvature is worth
+is a small difference: 400 pairs per class give it to a point, 4,000 to a third of one.
 
-A path that stops shorter keeps its class longer, so runs compare at equal residuals only: with
-`--residual` every path ends where it misses the second image by that share of |z1|, on average. A
-small `--sparsity-weight` makes sure that it stops before the image and not beside it.
+A shorter path keeps its class longer, so compare runs at equal residuals only: with `--residual`
+every path ends where its mean distance from the second image is that share of |z1|. A small
+`--sparsity-weight` makes the path end before the image and not beside it.
 """
 
 import argparse
@@ -34,11 +34,11 @@ def main() -> None:
     parser.add_argument("--split", default="test", help="whose images; test if not given")
     parser.add_argument("--residual", type=float, help="where paths end, as a share of |z1|")
     parser.add_argument("--sparsity-weight", type=float, help="of inference, if not the run's own")
-    parser.add_argument("--judge", type=Path, help="a run whose classifier judges, if not this one")
+    parser.add_argument("--classifier", type=Path, help="of another run, instead of this one's")
     wanted = parser.parse_args()
-    dataset = Run.open(wanted.run).dataset
-    model = load_companion(wanted.run)
-    judge = ManifoldAutoencoder.from_pretrained(wanted.judge or wanted.run)
+    run = Run.open(wanted.classifier or wanted.run)
+    classify, dataset = run.model.classify, run.dataset
+    model = load_companion(wanted.run, run.data)  # a baseline's too; on the same images
     if wanted.sparsity_weight is not None:
         assert isinstance(model, ManifoldAutoencoder), "straight lines have no sparsity weight"
         model.sparsity_weight = wanted.sparsity_weight
@@ -49,7 +49,7 @@ def main() -> None:
     first, second = same_class_pairs(labels, wanted.pairs_per_class, draw)
     result = measure_extrapolation(
         model,
-        judge.classify,
+        classify,
         dataset.batch(rows[first]),
         dataset.batch(rows[second]),
         torch.from_numpy(labels[first]),
@@ -63,7 +63,7 @@ def main() -> None:
     print("curvature", *(f"{100 * value:+6.1f}" for value in lead))
     print("  95 % +-", *(f"{100 * value:6.1f}" for value in half_width))
     print(f"mean relative residual {result.residual.mean():.3f}")
-    print(f"mean share of the way covered {result.way.mean():.3f}")
+    print(f"mean share of the distance covered {result.share_covered.mean():.3f}")
     print(f"paths end at {result.stop:.2f} of what inference found")
 
 

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transop.augment import TransportAugment
     from transop.data import ImageDataset, load_dataset
+    from transop.estimators import TransportOperatorLearner
     from transop.inference import InferenceResult, infer_coefficients
+    from transop.learning import LearnedOperators, choose_objective, learn_operators
     from transop.model import ManifoldAutoencoder
     from transop.operators import TransportOperators, transport, transport_path
     from transop.pairs import build_pairs
-    from transop.training import fit
+    from transop.run import Run
+    from transop.training.fit import fit
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _PUBLIC_NAMES: dict[str, str] = {
     "transport": "transop.operators",
@@ -33,20 +36,25 @@ _PUBLIC_NAMES: dict[str, str] = {
     "ManifoldAutoencoder": "transop.model",
     "TransportOperatorLearner": "transop.estimators",
     "TransportAugment": "transop.augment",
-    "fit": "transop.training",
+    "fit": "transop.training.fit",
     "Run": "transop.run",
 }
 
 __all__ = [
     "ImageDataset",
     "InferenceResult",
+    "LearnedOperators",
     "ManifoldAutoencoder",
+    "Run",
     "TransportAugment",
+    "TransportOperatorLearner",
     "TransportOperators",
     "__version__",
     "build_pairs",
+    "choose_objective",
     "fit",
     "infer_coefficients",
+    "learn_operators",
     "load_dataset",
     "transport",
     "transport_path",

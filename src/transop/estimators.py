@@ -21,7 +21,7 @@ from transop.errors import DataError, UserError
 from transop.inference import ConvergenceWarning, infer_coefficients
 from transop.inputs import check_choice, check_number, check_seed, check_times, check_whole
 from transop.learning import LearnedOperators, learn_operators
-from transop.learning_step import measure_paths
+from transop.learning.step import measure_paths
 from transop.operators import sample_moves, transport_path
 from transop.pairs.neighbours import nearest_neighbours
 

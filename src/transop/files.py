@@ -34,14 +34,7 @@ DEEPEST = 200  # folders in folders; Python cannot make or remove a thousand
 
 
 def open_regular(path: str | Path) -> BufferedReader:
-    """Open a regular file for reading; whatever else the path leads to is refused.
-
-    Args:
-        path: a file, or a link to one.
-
-    Raises:
-        OSError: the file is missing, unreadable, or not a regular file.
-    """
+    """Open a regular file for reading; whatever else the path leads to is an `OSError`."""
     # Without O_NONBLOCK, opening a named pipe waits until somebody writes to it.
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
@@ -53,25 +46,13 @@ def open_regular(path: str | Path) -> BufferedReader:
 
 
 def require_regular(path: str | Path) -> int:
-    """Check a file that a library will open itself, and give its size in bytes.
-
-    Raises:
-        OSError: the file is missing, unreadable, or not a regular file.
-    """
+    """Check a file that a library will open itself, and give its size in bytes."""
     with open_regular(path) as file:
         return os.fstat(file.fileno()).st_size
 
 
 def read_regular(path: str | Path, *, most_bytes: int | None = None) -> bytes:
-    """Read a regular file whose size is known before it is read.
-
-    Args:
-        path: a file, or a link to one.
-        most_bytes: refuse a longer file.
-
-    Raises:
-        OSError: the file is missing, unreadable, not a regular file or too long.
-    """
+    """Read a regular file; one that is longer than ``most_bytes`` is an `OSError`."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if most_bytes is not None and size > most_bytes:
@@ -114,11 +95,7 @@ def is_process_folder(path: Path) -> bool:
 
 
 def refuse_odd_target(path: Path) -> None:
-    """Check a path before a file is renamed to it, which would replace even a device.
-
-    Raises:
-        OSError: something stands there that is not a regular file.
-    """
+    """Check a path before a file is renamed to it, which would replace even a device."""
     with contextlib.suppress(FileNotFoundError):
         _refuse_odd(path, path.stat())
 

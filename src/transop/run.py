@@ -15,11 +15,11 @@ from torch import Tensor
 from transop.artifacts import RunFolder, read_json
 from transop.config import PHASES, Settings, load_settings
 from transop.data import ImageDataset
+from transop.data.run_data import DataRecord, open_run_data
 from transop.errors import ArtifactError, UserError
 from transop.inputs import check_callable, check_device, check_flag, check_path
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
-from transop.run_data import DataRecord, open_run_data
 
 _CHUNK = 1000  # images encoded at a time
 _PREFERRED = ("test", "validation", "train")  # whose images count as held out, the best first

@@ -1,6 +1,7 @@
 """The examples run as they stand, on a small data set in place of the downloaded one."""
 
 import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 import transop
+from transop_paper.baselines import LinearAutoencoder
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -32,3 +34,21 @@ def test_an_example_is_short_and_runs(name, capsys):
     with torch.random.fork_rng():
         runpy.run_path(str(file), run_name="__main__")
     assert "path (" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("method", ["ours", "ae"])
+def test_extrapolation_is_measured_for_runs_and_baselines(
+    method, full_run, tmp_path, monkeypatch, capsys
+):
+    measured = full_run
+    if method == "ae":
+        size = {"image_size": 16, "channels": 1}
+        network = LinearAutoencoder.build({}, name="conv", latent_dimension=4, width=4, **size)
+        network.save_pretrained(measured := tmp_path / "ae")
+        settings = (full_run / "config.toml").read_text()
+        (measured / "config.toml").write_text(f'method = "ae"\n{settings}')
+    script = str(EXAMPLES / "measure_extrapolation.py")
+    options = ["--classifier", str(full_run), "--pairs-per-class", "5", "--residual", "0.3"]
+    monkeypatch.setattr(sys, "argv", [script, str(measured), *options])
+    runpy.run_path(script, run_name="__main__")
+    assert "share of the distance covered" in capsys.readouterr().out

@@ -8,13 +8,13 @@ import pytest
 import torch
 from PIL import Image
 
-from transop.describe import environment_rows, phase_results
 from transop.errors import UserError
 from transop.explorer import ExploredRun
 from transop.explorer.augment import augment_images
 from transop.explorer.latent_map import draw_map, ranges_at
 from transop.explorer.path import notable_classes, walk
 from transop.explorer.transform import start_from
+from transop.report.describe import environment_rows, phase_results
 
 
 @pytest.fixture(scope="module")

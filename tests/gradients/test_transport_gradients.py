@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from transop.inference.conjugate_gradient import eigenbasis_slope
 
 from transop.inference import objective
 from transop.inference.problem import Problem
@@ -15,6 +14,7 @@ from transop.operators import (
     transport_jacobian,
     transport_path,
 )
+from transop_paper.contenders.conjugate_gradient import eigenbasis_slope
 
 
 def flow(batch=3, *, norm=1.0, seed=0, dimension=4, n_operators=2):

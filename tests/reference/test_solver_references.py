@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from transop.inference import infer_coefficients, objective
 from transop.inference.lasso import minimise_lasso, soft_threshold
 from transop.inference.problem import Problem
-from transop.operators import transport, transport_jacobian
+from transop.operators import (
+    build_generator,
+    differentiate_data_term,
+    transport,
+    transport_jacobian,
+)
 from transop_paper.contenders import ALL_SOLVERS, CONTENDERS
 
 WEIGHT = 0.3
@@ -230,3 +235,51 @@ def test_gauss_newton_keeps_its_promises_at_every_shape_and_scale(
         assert bool((found.objective <= (z1 - z0).square().sum(-1) / 2).all())
         again = objective(operators, found.coefficients, z0, z1, weight)
         torch.testing.assert_close(found.objective, again, rtol=2e-3, atol=1e-6)
+
+
+def long_path_problem(seed):
+    """One pair and operators of norm up to eight: paths wind, and minima are hard to reach."""
+    rng = np.random.default_rng(seed)
+    d, m = int(rng.integers(2, 11)), int(rng.integers(1, 9))
+    norm, weight = 10 ** rng.uniform(-1, np.log10(8)), 10 ** rng.uniform(-3, 0)
+    operators = rng.standard_normal((m, d, d))
+    if rng.random() < 0.3:
+        operators -= operators.transpose(0, 2, 1)
+    operators *= norm / np.linalg.norm(operators, axis=(1, 2), keepdims=True)
+    z0, z1 = rng.standard_normal((2, 1, d))
+    if rng.random() < 0.5:
+        z1 = z0 + 0.5 * rng.standard_normal((1, d))
+    return [torch.tensor(array) for array in (operators, z0, z1)], weight
+
+
+def polish(operators, z0, z1, weight, coefficients):
+    """Minimise on from given coefficients with L-BFGS, positive and negative parts apart."""
+    m = len(operators)
+
+    def cost(parts):
+        c = torch.tensor(parts[:m] - parts[m:])[None]
+        value, slope = differentiate_data_term(build_generator(operators, c), z0, z1)
+        slope = (operators * slope[0]).sum((1, 2)).numpy()
+        return float(value) + weight * parts.sum(), np.concatenate([slope, -slope]) + weight
+
+    best = scipy.optimize.minimize(
+        cost,
+        np.concatenate([coefficients.clip(0), (-coefficients).clip(0)]),
+        jac=True,
+        bounds=[(0, None)] * (2 * m),
+        method="L-BFGS-B",
+        options={"maxiter": 300, "ftol": 1e-10, "gtol": 1e-7},
+    )
+    return best.fun
+
+
+@pytest.mark.filterwarnings("ignore::transop.inference.ConvergenceWarning")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("seed", [3, 41, 95, 179, 194, 199, 271])
+def test_nothing_is_called_converged_that_can_be_polished_by_a_percent(seed, dtype):
+    (operators, z0, z1), weight = long_path_problem(seed)
+    points = [tensor.to(dtype) for tensor in (operators, z0, z1)]
+    found = infer_coefficients(*points, sparsity_weight=weight)
+    if bool(found.converged[0]):
+        lowest = polish(operators, z0, z1, weight, found.coefficients[0].double().numpy())
+        assert lowest > 0.99 * float(found.objective[0])

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -116,8 +117,9 @@ def slow_backbone(monkeypatch):
 
 def test_a_full_stop_in_the_middle_of_a_download_costs_only_time(tmp_path, half_a_server):
     content, address = half_a_server
-    file = PublishedFile("data.bin", f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
-    catalogue = Catalogue("toy", [file], [], [mirror(address, ["data.bin"])], "none")
+    file = PublishedFile("data.bin", hashlib.sha256(content).hexdigest(), len(content))
+    suppliers = {"a mirror": partial(mirror, address, ["data.bin"])}
+    catalogue = Catalogue("toy", [file], "none", suppliers=suppliers)
     request = DatasetRequest(cache_dir=tmp_path)
 
     def work(pipe):

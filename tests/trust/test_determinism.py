@@ -62,7 +62,7 @@ def _with_notes_reversed(monkeypatch):
     """Let safetensors write its notes in the opposite order, as another process may."""
     import json
 
-    from transop import artifacts
+    from transop.artifacts import state as artifacts
 
     save, called = artifacts.save, []
 

@@ -14,10 +14,9 @@ from PIL import Image
 
 from transop.artifacts import RunFolder
 from transop.config import load_settings
-from transop.data import DatasetMeta, ImageDataset, load_dataset
+from transop.data import DatasetMeta, ImageDataset, load_dataset, load_run_data
 from transop.data.picture import UnreadablePicture, read_picture
 from transop.errors import DataError, SettingsError, UserError
-from transop.run_data import load_run_data
 from transop.training import train
 from transop.training.fit import wanted_phases
 
@@ -106,7 +105,7 @@ def test_odd_data_is_used_and_the_user_is_told(case, note, caplog):
     assert any(note in line for line in dataset.meta.notes)
 
 
-def test_one_class_and_few_images_leave_out_what_needs_an_identity(caplog):
+def test_one_class_leaves_out_what_needs_two(caplog):
     dataset = load_dataset(DIGITS, labels=np.full(40, 3))
     with caplog.at_level(logging.WARNING):
         phases = wanted_phases(load_settings("demo"), dataset)

@@ -34,7 +34,7 @@ def small_blocks(monkeypatch):
         return counted
 
     monkeypatch.setitem(BACKBONES, "rows", rows)
-    for owner, name in ((neighbours._Search, "compare"), (approximate, "_without_own")):
+    for owner, name in ((neighbours._Search, "compare"), (approximate, "without_own")):
         monkeypatch.setattr(owner, name, counting(getattr(owner, name)))
     monkeypatch.setattr(neighbours, "_BLOCK", 32)
     monkeypatch.setattr(approximate, "_BLOCK", 32)

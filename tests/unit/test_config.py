@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from transop.config import (
     Settings,
-    _apply_override,
     as_override,
     load_settings,
     recipe_names,
     settings_from_tree,
 )
+from transop.config.retired import DROPPED, RENAMED
+from transop.config.settings import _apply_override
 from transop.errors import SettingsError
-from transop.retired import DROPPED, RENAMED
 
 
 @pytest.mark.parametrize("name", recipe_names())

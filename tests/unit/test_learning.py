@@ -5,7 +5,7 @@ import torch
 
 import transop
 from transop.errors import UserError
-from transop.learning_step import Objective, OperatorStep, measure_paths
+from transop.learning import Objective, OperatorStep, measure_paths
 from transop.operators import TransportOperators, largest_real_part, transport
 
 
@@ -123,8 +123,8 @@ def test_pairs_that_differ_by_noise_do_not_use_every_operator():
 
 
 def test_real_parts_are_penalised_unless_the_paths_need_them(monkeypatch):
-    monkeypatch.setattr("transop.learning._TOLERANCE", 0.05)
-    monkeypatch.setattr("transop.learning._PENALTY_SHARE", 3.0)
+    monkeypatch.setattr("transop.learning.learn._TOLERANCE", 0.05)
+    monkeypatch.setattr("transop.learning.learn._PENALTY_SHARE", 3.0)
     z0, z1 = rotated(300)
     assert transop.choose_objective(z0, z1, 3).real_part_penalty > 0
     growing = torch.randn(300, 1, generator=torch.Generator().manual_seed(1)).mul(0.5).exp() * z0

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from transop import mapped
-from transop.mapped import digest_rows, map_rows, write_rows
+from transop.artifacts import mapped
+from transop.artifacts.mapped import digest_rows, map_rows, write_rows
 
 ROWS = np.arange(60, dtype=np.float16).reshape(20, 3)
 
@@ -61,7 +61,7 @@ def test_the_digest_depends_on_values_shape_and_type_only():
 
 
 def test_the_digest_is_the_same_in_another_process():
-    code = "import numpy as np; from transop.mapped import digest_rows; "
+    code = "import numpy as np; from transop.artifacts.mapped import digest_rows; "
     code += "print(digest_rows(np.arange(60, dtype=np.float16).reshape(20, 3)))"
     for seed in ("1", "2"):
         done = subprocess.run(

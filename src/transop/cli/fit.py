@@ -60,7 +60,15 @@ def fit(
     _show_plan(terminal, plan)
     again = f"transop train {shlex.quote(str(folder.config_file))} --out {_quoted(folder.path)}"
     with terminal.resumable(f"stopped; continue with: {again} --resume"):
-        train_in_time(plan, images, folder, begun, named=True, progress=terminal.progress)
+        train_in_time(
+            plan,
+            images,
+            folder,
+            begun,
+            named=True,
+            progress=terminal.progress,
+            announce=terminal.notice,
+        )
     _conclude(terminal, folder.path, images, source, plan, as_json=as_json)
     taken = (time.monotonic() - begun) / 60
     terminal.notice(f"done in {taken:.1f} of {minutes:g} minutes")

@@ -159,6 +159,7 @@ def _examples(dataset: ImageDataset) -> np.ndarray:
     """Choose ten held-out images, one of each class while there are classes."""
     rows = _held_out(dataset)
     if dataset.labels is None:
-        return rows[:10]
+        spread = np.linspace(0, len(rows) - 1, min(10, len(rows)))  # not all of one scene
+        return np.take(rows, spread.astype(int))
     labels = dataset.labels[rows]
     return np.array([rows[np.flatnonzero(labels == label)[0]] for label in np.unique(labels)[:10]])

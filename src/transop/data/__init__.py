@@ -2,27 +2,17 @@
 
 from importlib.metadata import entry_points
 
-from transop.data.celeba import load_celeba
-from transop.data.celeba_layout import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES
-from transop.data.cifar10 import load_cifar10
+from transop.data.celeba import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES, load_celeba
 from transop.data.conform import conform
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
-from transop.data.digits import load_digits
 from transop.data.findings import require_trainable
 from transop.data.load import dataset_from_settings, load_dataset
-from transop.data.mnist import load_fashion_mnist, load_mnist
+from transop.data.published import PUBLISHED
 from transop.data.request import DatasetLoader, DatasetRequest, cache_folder
+from transop.data.run_data import DataRecord, load_run_data, open_run_data, with_source
 from transop.data.splits import consecutive_splits, split_sizes
-from transop.data.svhn import load_svhn
 
-DATASETS: dict[str, DatasetLoader] = {
-    "digits": load_digits,
-    "mnist": load_mnist,
-    "fashion-mnist": load_fashion_mnist,
-    "cifar10": load_cifar10,
-    "svhn": load_svhn,
-    "celeba": load_celeba,
-}
+DATASETS: dict[str, DatasetLoader] = {**PUBLISHED, "celeba": load_celeba}
 
 # Further data sets, such as the reproduction's drawn faces: entry points of this group.
 DATASET_GROUP = "transop.datasets"
@@ -39,6 +29,7 @@ __all__ = [
     "DATASETS",
     "SIXTEEN_ATTRIBUTES",
     "SPLIT_NAMES",
+    "DataRecord",
     "DatasetLoader",
     "DatasetMeta",
     "DatasetRequest",
@@ -49,6 +40,9 @@ __all__ = [
     "dataset_from_settings",
     "known_datasets",
     "load_dataset",
+    "load_run_data",
+    "open_run_data",
     "require_trainable",
     "split_sizes",
+    "with_source",
 ]

@@ -26,21 +26,13 @@ _SHAPES = "(n, h, w), (n, channels, h, w), (n, h, w, channels) or (n, pixels of 
 
 @dataclass(frozen=True)
 class Part:
-    """Images that belong together, such as those of one split.
+    """Images that belong together, such as those of one split."""
 
-    Attributes:
-        split: which split they are; ``None`` if the images are to be split at random.
-        images: an array of any accepted shape.
-        labels: class numbers, or ``None``.
-        where: what to call the part in messages.
-        conformed: whether the images have the wanted shape already.
-    """
-
-    split: str | None
-    images: Any
+    split: str | None  # None if the images are to be split at random
+    images: Any  # an array of any accepted shape
     labels: Any = None
-    where: str = ""
-    conformed: bool = False
+    where: str = ""  # what to call the part in messages
+    conformed: bool = False  # whether the images have the wanted shape already
 
 
 def dataset_from_parts(
@@ -50,29 +42,18 @@ def dataset_from_parts(
     request: DatasetRequest,
     class_names: tuple[str, ...] | None = None,
 ) -> ImageDataset:
-    """Convert arrays of images and join them to a data set.
-
-    Args:
-        parts: one for all images, or one per split.
-        name: what to call the data set.
-        source: where it comes from, in words.
-        request: wanted shape and seed.
-        class_names: one per label, if they have names.
-    """
+    """Convert arrays of images, all of them or one per split, and join them to a data set."""
     parts = sorted(parts, key=lambda part: SPLIT_NAMES.index(part.split or "train"))
     stacks, columns = [], []
     for part in parts:
-        of = f" of {part.where}" if part.where else ""
-        images = part.images
+        images, of = part.images, f" of {part.where}" if part.where else ""
         if not part.conformed:
-            array = to_numpy(part.images, f"images{of}")
-            images = request.conform(
-                images_from_array(array, f"the image array{of}" if of else "images")
-            )
+            array = to_numpy(images, f"images{of}")
+            name_of_array = f"the image array{of}" if of else "images"
+            images = request.conform(images_from_array(array, name_of_array))
         stacks.append(images)
-        columns.append(
-            labels_from_array(part.labels, len(images), f"the labels{of}" if of else "labels")
-        )
+        name_of_labels = f"the labels{of}" if of else "labels"
+        columns.append(labels_from_array(part.labels, len(images), name_of_labels))
     if len({stack.shape[1:] for stack in stacks}) > 1:
         raise DataError(
             f"the splits of {name} have images of different shapes; pass image_size and channels"
@@ -93,43 +74,31 @@ def images_from_array(array: np.ndarray, name: str = "images") -> UInt8[np.ndarr
     Bytes are kept without copying. Floats within 0 to 1 are multiplied by 255, floats within 0 to
     255 are rounded; 16-bit integers are divided by 257; whole numbers that are only 0 and 1 count
     as black and white. Transparency is laid over white.
-
-    Args:
-        array: shape (n, h, w), (n, channels, h, w), (n, h, w, channels) or (n, pixels).
-        name: what to call the array in messages.
-
-    Returns:
-        Images with one or three channels.
     """
     _check_type(array, name)
     stacked = _channels_first(array, name)
     factor = _factor(array, name)
-    if array.dtype != np.uint8 or factor != 1.0:
-        stacked = _scaled(stacked, factor)
-    if stacked.shape[1] == 4:
-        stacked = _over_white(stacked)
-    return stacked
+    n, channels, *sides = stacked.shape
+    if array.dtype == np.uint8 and factor == 1.0 and channels != 4:
+        return stacked
+    converted = np.empty((n, min(channels, 3), *sides), dtype=np.uint8)
+    for start in range(0, n, _CHUNK):
+        chunk = np.rint(stacked[start : start + _CHUNK].astype(np.float32) * np.float32(factor))
+        if channels == 4:
+            alpha = chunk[:, 3:] / 255.0
+            chunk = np.rint(chunk[:, :3] * alpha + 255.0 * (1 - alpha))
+        converted[start : start + _CHUNK] = chunk
+    return converted
 
 
 def labels_from_array(
     labels: Any, n_images: int, name: str = "labels"
 ) -> Int64[np.ndarray, " n"] | None:
-    """Convert labels to class numbers, one per image.
-
-    Args:
-        labels: whole numbers from 0, shape (n,) or (n, 1); ``None`` passes through.
-        n_images: how many there must be.
-        name: what to call the labels in messages.
-
-    Returns:
-        The class numbers.
-    """
+    """Convert labels, shape (n,) or (n, 1), to class numbers; None passes through."""
     if labels is None:
         return None
     array = to_numpy(labels, name)
-    if array.dtype.kind not in "iubf" or (
-        array.dtype.kind == "f" and not np.array_equal(array, np.floor(array))
-    ):
+    if array.dtype.kind not in "iubf" or not np.array_equal(array, np.floor(array)):
         example = show(array.flat[0] if array.size else None)
         raise DataError(
             f"{name} are not integers (type {array.dtype}, for instance {example}); "
@@ -241,20 +210,3 @@ def _range(array: np.ndarray, name: str) -> tuple[float, float]:
             )
         low, high = min(low, least), max(high, most)
     return low, high
-
-
-def _scaled(images: np.ndarray, factor: float) -> np.ndarray:
-    scaled = np.empty(images.shape, dtype=np.uint8)
-    for start in range(0, len(images), _CHUNK):
-        chunk = images[start : start + _CHUNK].astype(np.float32) * np.float32(factor)
-        scaled[start : start + _CHUNK] = np.rint(chunk)
-    return scaled
-
-
-def _over_white(images: UInt8[np.ndarray, "n 4 h w"]) -> UInt8[np.ndarray, "n 3 h w"]:
-    colours = np.empty((len(images), 3, *images.shape[2:]), dtype=np.uint8)
-    for start in range(0, len(images), _CHUNK):
-        chunk = images[start : start + _CHUNK].astype(np.float32)
-        alpha = chunk[:, 3:] / 255.0
-        colours[start : start + _CHUNK] = np.rint(chunk[:, :3] * alpha + 255.0 * (1 - alpha))
-    return colours

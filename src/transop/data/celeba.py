@@ -1,30 +1,27 @@
 """CelebA: 202,599 aligned celebrity faces with 40 attributes, read from their published files.
 
+::
+
+    img_align_celeba/000001.jpg ...    or img_align_celeba.zip
+    list_attr_celeba.txt               count, 40 names, then a file name and 40 times -1 or 1
+    list_eval_partition.txt            a file name and 0 (train), 1 (validation) or 2 (test)
+
 The licence forbids passing the images on, so they are never downloaded here: the user brings
 the folder or the zip, and every error says which file is missing and where it is published.
 """
 
 import contextlib
 import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import numpy as np
+from jaxtyping import Int8, Int64
 
-from transop.data.archive import open_zip
-from transop.data.celeba_layout import (
-    ATTRIBUTES_FILE,
-    FACTORS_FILE,
-    IMAGES,
-    PARTITION_FILE,
-    parse_attributes,
-    parse_partition,
-)
+from transop.data.array_files import read_arrays
 from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
-from transop.data.folder import file_entry, zip_entries
-from transop.data.numpy_files import read_arrays
-from transop.data.pictures import Entry, decode_pictures
+from transop.data.pictures import Entry, decode_pictures, file_entry, open_zip, zip_entries
 from transop.data.request import DatasetRequest
 from transop.errors import DataError
 from transop.files import open_regular, read_regular, reason_of
@@ -32,11 +29,34 @@ from transop.files import open_regular, read_regular, reason_of
 HOMEPAGE = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
 DEFAULT_SIZE = 64
 PAPER_TRAIN = 150_000
-_ZIP = f"{IMAGES}.zip"
+_IMAGES = "img_align_celeba"
+_ZIP = f"{_IMAGES}.zip"
+_ATTRIBUTES = "list_attr_celeba.txt"
+_PARTITION = "list_eval_partition.txt"
+_FACTORS = "factors.npz"  # only beside generated faces
+_PUBLISHED_IN = {_ZIP: "Img", _ATTRIBUTES: "Anno", _PARTITION: "Eval"}
 _FOLDERS = ("", "Anno", "Eval", "Img", "celeba")  # the publisher's, and other tools'
-_PUBLISHED_IN = {_ZIP: "Img", ATTRIBUTES_FILE: "Anno", PARTITION_FILE: "Eval"}
 _WEB_PAGE_BYTES = 2**16
 _LARGEST_TABLE = 2**28
+
+# fmt: off
+CELEBA_ATTRIBUTES: tuple[str, ...] = (
+    "5_o_Clock_Shadow", "Arched_Eyebrows", "Attractive", "Bags_Under_Eyes", "Bald", "Bangs",
+    "Big_Lips", "Big_Nose", "Black_Hair", "Blond_Hair", "Blurry", "Brown_Hair",
+    "Bushy_Eyebrows", "Chubby", "Double_Chin", "Eyeglasses", "Goatee", "Gray_Hair",
+    "Heavy_Makeup", "High_Cheekbones", "Male", "Mouth_Slightly_Open", "Mustache",
+    "Narrow_Eyes", "No_Beard", "Oval_Face", "Pale_Skin", "Pointy_Nose", "Receding_Hairline",
+    "Rosy_Cheeks", "Sideburns", "Smiling", "Straight_Hair", "Wavy_Hair", "Wearing_Earrings",
+    "Wearing_Hat", "Wearing_Lipstick", "Wearing_Necklace", "Wearing_Necktie", "Young",
+)
+# The paper classifies 16 attributes and names some of them (smile, beard, hair colour, pale
+# skin); these 16 are visible at 64 x 64 and are the ones the generated faces carry.
+SIXTEEN_ATTRIBUTES: tuple[str, ...] = (
+    "5_o_Clock_Shadow", "Bald", "Bangs", "Black_Hair", "Blond_Hair", "Brown_Hair", "Chubby",
+    "Eyeglasses", "Gray_Hair", "Mouth_Slightly_Open", "Mustache", "No_Beard", "Pale_Skin",
+    "Smiling", "Wearing_Hat", "Wearing_Lipstick",
+)
+# fmt: on
 
 
 def load_celeba(request: DatasetRequest) -> ImageDataset:
@@ -55,37 +75,35 @@ def load_celeba(request: DatasetRequest) -> ImageDataset:
     request = replace(
         request, image_size=request.image_size or DEFAULT_SIZE, channels=request.channels or 3
     )
-    with _locate(root) as files:
-        table = parse_attributes(files.read_text(ATTRIBUTES_FILE), ATTRIBUTES_FILE)
-        parts = parse_partition(files.read_text(PARTITION_FILE), table.files, PARTITION_FILE)
-        factors, factor_names = files.read_factors(len(table.files))
-        decoded = decode_pictures(files.entries(table.files), "celeba", request)
+    with _images_of(root) as images:
+        files, names, attributes = parse_attributes(_read_text(root, _ATTRIBUTES))
+        parts = _parse_partition(_read_text(root, _PARTITION), files)
+        factors, factor_names = _read_factors(root, len(files))
+        if missing := [name for name in files if name not in images]:
+            raise DataError(
+                f"{len(missing)} of {len(files)} images listed in {_ATTRIBUTES} are missing from "
+                f"'{root}' (first: {missing[0]}); unpack {_ZIP} again, or {_how_to_get(_ZIP)}"
+            )
+        decoded = decode_pictures([images[name] for name in files], "celeba", request)
     kept = decoded.kept
-    return ImageDataset(
-        images=decoded.images,
-        labels=None,
-        splits=_splits(parts[kept], request.split or "paper"),
-        meta=DatasetMeta(
-            "celeba",
-            str(root),
-            attribute_names=table.names,
-            factor_names=factor_names,
-            notes=decoded.notes,
-        ),
-        attributes=table.values[kept],
-        factors=None if factors is None else factors[kept],
+    meta = DatasetMeta(
+        "celeba",
+        str(root),
+        attribute_names=names,
+        factor_names=factor_names,
+        notes=decoded.notes,
     )
+    splits = _splits(parts[kept], request.split or "paper")
+    factors = None if factors is None else factors[kept]
+    return ImageDataset(decoded.images, None, splits, meta, attributes[kept], factors)
 
 
 def is_celeba(place: Path) -> bool:
     """Say whether a folder, or the folder of a zip, has CelebA's layout: images and attributes."""
-    root = place if place.is_dir() else place.parent
-    if not any((root / name / ATTRIBUTES_FILE).exists() for name in (*_FOLDERS, "../Anno")):
+    if _find(place, _ATTRIBUTES) is None:
         return False
     if place.is_dir():
-        return any(
-            (root / name / IMAGES).is_dir() or (root / name / _ZIP).exists() for name in _FOLDERS
-        )
+        return _find(place, _IMAGES) is not None or _find(place, _ZIP) is not None
     return place.name == _ZIP
 
 
@@ -95,122 +113,51 @@ def _splits(parts: np.ndarray, split: str) -> dict[str, np.ndarray]:
     if split == "paper":
         splits["train"] = splits["train"][:PAPER_TRAIN]
     if not len(splits["train"]):
-        raise DataError(f"'{PARTITION_FILE}' puts no image into the training part (0)")
+        raise DataError(f"'{_PARTITION}' puts no image into the training part (0)")
     return {name: rows.astype(np.int64) for name, rows in splits.items() if len(rows)}
 
 
-@dataclass(frozen=True)
-class _Files:
-    """CelebA's files: images by name, and where the tables may be.
+def _folders(place: Path) -> list[Path]:
+    """List where CelebA's files may be: in a folder, or beside a zip."""
+    if place.is_dir():
+        return [place / name for name in _FOLDERS]
+    return [place.parent / name for name in (*_FOLDERS, "../Anno", "../Eval")]
 
-    Attributes:
-        root: the folder or zip the user named.
-        images: by name.
-        folders: where the tables are looked for.
-    """
 
-    root: Path
-    images: dict[str, Entry]
-    folders: tuple[Path, ...]
-
-    def entries(self, names: tuple[str, ...]) -> list[Entry]:
-        """Give the images that a table lists, in its order."""
-        missing = [name for name in names if name not in self.images]
-        if missing:
-            raise DataError(
-                f"{len(missing)} of {len(names)} images listed in {ATTRIBUTES_FILE} are missing "
-                f"from '{self.root}' (first: {missing[0]}); unpack {_ZIP} again, or "
-                + _how_to_get(_ZIP)
-            )
-        return [self.images[name] for name in names]
-
-    def read_text(self, name: str) -> str:
-        """Read one of the two tables.
-
-        Raises:
-            DataError: it is missing, or no text.
-        """
-        path = next((f / name for f in self.folders if (f / name).exists()), None)
-        if path is None:
-            raise DataError(
-                f"CelebA's {name} is missing (looked beside and below '{self.root}'); "
-                + _how_to_get(name)
-            )
-        try:
-            return read_regular(path, most_bytes=_LARGEST_TABLE).decode("utf-8")
-        except UnicodeDecodeError:
-            raise DataError(f"CelebA's {name} is not a text file; {_how_to_get(name)}") from None
-        except OSError as error:
-            raise DataError(f"CelebA's {name} cannot be read: {reason_of(error)}") from None
-
-    def read_factors(self, n_images: int) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
-        """Read the factors that lie beside generated faces, and their names."""
-        path = next((p for f in self.folders if (p := f / FACTORS_FILE).exists()), None)
-        if path is None:
-            return None, None
-        stored = read_arrays(path)
-        if not {"factors", "names"} <= stored.keys() or len(stored["factors"]) != n_images:
-            raise DataError(
-                f"'{path}' does not hold 'factors' for the {n_images} images that "
-                f"{ATTRIBUTES_FILE} lists, and 'names'; write the faces again"
-            )
-        return stored["factors"], tuple(str(name) for name in stored["names"])
+def _find(place: Path, name: str) -> Path | None:
+    return next((f / name for f in _folders(place) if (f / name).exists()), None)
 
 
 def _how_to_get(name: str) -> str:
-    """Tell where a file is published and where to put it."""
     return (
         f"get it from {HOMEPAGE} (folder {_PUBLISHED_IN[name]} of the 'Align&Cropped Images' "
-        f"drive), put {_ZIP} (or its content), {ATTRIBUTES_FILE} and {PARTITION_FILE} into one "
+        f"drive), put {_ZIP} (or its content), {_ATTRIBUTES} and {_PARTITION} into one "
         "folder and pass that folder as the source"
     )
 
 
 @contextlib.contextmanager
-def _locate(root: Path) -> Iterator[_Files]:
-    """Find CelebA's files in a folder or zip; close the zip afterwards.
-
-    Raises:
-        DataError: there is no such folder or zip, or it holds no images.
-    """
+def _images_of(root: Path) -> Iterator[dict[str, Entry]]:
+    """Find the images of a folder or zip by name; close the zip afterwards."""
     if not root.exists():
         raise DataError(
             f"CelebA is not at '{root}'; its licence forbids us to fetch it: {_how_to_get(_ZIP)}"
         )
-    if not root.is_dir():
-        beside = tuple(root.parent / name for name in (*_FOLDERS, "../Anno", "../Eval"))
-        with _open_zip(root) as archive:
-            yield _Files(root, _members(root, archive), beside)
-        return
-    folders = tuple(root / name for name in _FOLDERS)
-    for folder in folders:
-        if images := _images_below(folder):
-            yield _Files(root, images, folders)
-            return
-    for folder in folders:
-        if (folder / _ZIP).exists():
-            with _open_zip(folder / _ZIP) as archive:
-                yield _Files(root, _members(folder / _ZIP, archive), folders)
-            return
-    raise DataError(
-        f"CelebA's images ({IMAGES}/ or {_ZIP}) are missing in '{root}'; {_how_to_get(_ZIP)}"
-    )
-
-
-def _images_below(folder: Path) -> dict[str, Entry]:
-    """List the images of an unpacked archive, also where it was unpacked into its own name."""
-    for candidate in (folder / IMAGES / IMAGES, folder / IMAGES):
-        if candidate.is_dir():
-            real = candidate.resolve()
-            names = sorted(path.name for path in real.glob("*.jpg"))
-            if names:
-                return {name: file_entry(real / name, PurePosixPath(name)) for name in names}
-    return {}
-
-
-def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, Entry]:
-    entries = zip_entries(path, archive)
-    return {entry.path.name: entry for entry in entries if entry.path.suffix.lower() == ".jpg"}
+    for folder in _folders(root) if root.is_dir() else ():
+        # Some tools unpack the archive into a folder of its own name.
+        for unpacked in (folder / _IMAGES / _IMAGES, folder / _IMAGES):
+            real = unpacked.resolve()
+            if names := sorted(path.name for path in real.glob("*.jpg")):
+                yield {name: file_entry(real / name, PurePosixPath(name)) for name in names}
+                return
+    path = _find(root, _ZIP) if root.is_dir() else root
+    if path is None:
+        raise DataError(
+            f"CelebA's images ({_IMAGES}/ or {_ZIP}) are missing in '{root}'; {_how_to_get(_ZIP)}"
+        )
+    with _open_zip(path) as archive:
+        entries = zip_entries(path, archive)
+        yield {entry.path.name: entry for entry in entries if entry.path.suffix.lower() == ".jpg"}
 
 
 def _open_zip(path: Path) -> zipfile.ZipFile:
@@ -233,3 +180,83 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
         f"'{path}' is no complete zip file ({path.stat().st_size:,} bytes; the published "
         f"{_ZIP} has about 1.4 GB); download it again from {HOMEPAGE}"
     )
+
+
+def _read_text(root: Path, name: str) -> str:
+    path = _find(root, name)
+    if path is None:
+        raise DataError(
+            f"CelebA's {name} is missing (looked beside and below '{root}'); {_how_to_get(name)}"
+        )
+    try:
+        return read_regular(path, most_bytes=_LARGEST_TABLE).decode("utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"CelebA's {name} is not a text file; {_how_to_get(name)}") from None
+    except OSError as error:
+        raise DataError(f"CelebA's {name} cannot be read: {reason_of(error)}") from None
+
+
+def _read_factors(root: Path, n: int) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
+    """Read the factors that lie beside generated faces, and their names."""
+    path = _find(root, _FACTORS)
+    if path is None:
+        return None, None
+    stored = read_arrays(path)
+    if not {"factors", "names"} <= stored.keys() or len(stored["factors"]) != n:
+        raise DataError(
+            f"'{path}' does not hold 'factors' for the {n} images that {_ATTRIBUTES} lists, "
+            "and 'names'; write the faces again"
+        )
+    return stored["factors"], tuple(str(name) for name in stored["names"])
+
+
+def parse_attributes(
+    text: str,
+) -> tuple[tuple[str, ...], tuple[str, ...], Int8[np.ndarray, "files names"]]:
+    """Read files, attribute names and values (-1 or 1) out of the attribute table."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) < 3 or not lines[0].strip().isdigit():
+        raise _not_as_published("does not begin with the number of images and 40 attribute names")
+    names, rows = tuple(lines[1].split()), lines[2:]
+    if len(names) != len(CELEBA_ATTRIBUTES):
+        raise _not_as_published(f"names {len(names)} attributes on line 2, CelebA has 40")
+    if len(rows) != int(lines[0]):
+        raise _not_as_published(f"announces {lines[0].strip()} images but lists {len(rows)}")
+    files = []
+    values = np.empty((len(rows), len(names)), dtype=np.int8)
+    for i, row in enumerate(rows):
+        file, *cells = row.split()
+        if len(cells) != len(names):
+            raise _not_as_published(
+                f"has {len(cells)} attribute values for {file} (row {i + 1}) instead of 40"
+            )
+        if not set(cells) <= {"-1", "1"}:
+            odd = next(cell for cell in cells if cell not in {"-1", "1"})
+            raise _not_as_published(f"has the attribute value {odd!r} for {file}; use -1 or 1")
+        files.append(file)
+        values[i] = [1 if cell == "1" else -1 for cell in cells]
+    return tuple(files), names, values
+
+
+def _not_as_published(what: str) -> DataError:
+    return DataError(f"CelebA's attribute table '{_ATTRIBUTES}' {what}: get the file as published")
+
+
+def _parse_partition(text: str, files: Sequence[str]) -> Int64[np.ndarray, " files"]:
+    """Read which part (0, 1 or 2) each of the given files belongs to."""
+    parts: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        cells = line.split()
+        if cells and (len(cells) != 2 or cells[1] not in {"0", "1", "2"}):
+            raise DataError(
+                f"'{_PARTITION}' line {number} is {line.strip()[:60]!r}; expected a file name and "
+                "0 (train), 1 (validation) or 2 (test)"
+            )
+        if cells:
+            parts[cells[0]] = int(cells[1])
+    if missing := [file for file in files if file not in parts]:
+        raise DataError(
+            f"'{_PARTITION}' does not say to which part {len(missing)} of {len(files)} images "
+            f"belong (first: {missing[0]}); get the file as published"
+        )
+    return np.array([parts[file] for file in files], dtype=np.int64)

@@ -42,17 +42,10 @@ def check_options(image_size: Any, channels: Any, fit: Any, crop: Any) -> None:
 def kept_part(
     width: int, height: int, fit: Fit, crop: Crop | None
 ) -> tuple[tuple[int, int, int, int], bool]:
-    """Find the part of an image that is kept.
+    """Find the part of an image that is kept: left, top, right and bottom, in whole pixels.
 
-    Args:
-        width: of the image, in pixels.
-        height: of the image, in pixels.
-        fit: without a crop, ``"crop"`` keeps the central square and ``"pad"`` the whole image.
-        crop: the side of the central square in pixels, a name of ``CROPS`` or a box of shares.
-
-    Returns:
-        Left, top, right and bottom in whole pixels, and whether the part is padded to a square; if
-        not, it is stretched to one.
+    Also say whether the part is padded to a square; if not, it is stretched to one. A crop is the
+    side of the central square in pixels, a name of ``CROPS`` or a box of shares.
     """
     if isinstance(crop, str | tuple | list):
         shares = CROPS[crop] if isinstance(crop, str) else crop

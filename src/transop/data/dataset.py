@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float, Int64, Shaped, UInt8
 from torch import Tensor
 
+from transop.artifacts.mapped import digest_rows
 from transop.errors import DataError
 from transop.inputs import check_device, check_indices, check_kind, check_tensor
-from transop.mapped import digest_rows
 
 SPLIT_NAMES = ("train", "validation", "test")
 
@@ -79,20 +79,12 @@ class ImageDataset:
     def __getitem__(self, index: int) -> tuple[Float[Tensor, "channels size size"], int]:
         """Give one image and its label, so that a torch ``DataLoader`` can read the set.
 
-        Args:
-            index: from 0, or from the end if negative.
-
-        Returns:
-            The image, floats between 0 and 1, and its class number; -1 without labels.
-
-        Raises:
-            IndexError: there is no such image.
+        The image is floats between 0 and 1; the label is -1 in a set without labels.
         """
         row = operator.index(index)
         if not -len(self) <= row < len(self):
             raise IndexError(f"index={row} is outside of a data set of {len(self)} images")
-        image = torch.from_numpy(np.array(self.images[row], order="C")).float().div_(255.0)
-        return image, -1 if self.labels is None else int(self.labels[row])
+        return self.batch([row])[0], -1 if self.labels is None else int(self.labels[row])
 
     @property
     def n_channels(self) -> int:
@@ -154,16 +146,13 @@ class ImageDataset:
             become "train".
         """
         name = split if isinstance(split, str) else "train"
-        rows = _as_slice(self._rows(split))
-        images = self.images[rows]
-        return replace(
-            self,
-            images=images,
-            labels=None if self.labels is None else self.labels[rows],
-            splits={name: np.arange(len(images), dtype=np.int64)},
-            attributes=None if self.attributes is None else self.attributes[rows],
-            factors=None if self.factors is None else self.factors[rows],
-        )
+        rows = _as_slice(self.rows(split))
+        changes: dict[str, Any] = {
+            key: None if c is None else c[rows] for key, c in self._columns().items()
+        }
+        changes["images"] = self.images[rows]
+        changes["splits"] = {name: np.arange(len(changes["images"]), dtype=np.int64)}
+        return replace(self, **changes)
 
     def content_hash(self) -> str:
         """Give a digest of images, labels, attributes, factors and splits.
@@ -174,10 +163,23 @@ class ImageDataset:
         splits are always read whole.
         """
         if self._hash is None:
-            self._hash = _hash_content(self)
+            columns = {"images": self.images, **self._columns()}
+            # Every array under its name, so that none can stand in for another.
+            parts: dict[str, Any] = {
+                name: None if column is None else digest_rows(column)
+                for name, column in columns.items()
+            }
+            parts["splits"] = {name: digest_rows(rows) for name, rows in self.splits.items()}
+            text = json.dumps(parts, sort_keys=True)
+            self._hash = hashlib.sha256(text.encode()).hexdigest()
         return self._hash
 
-    def _rows(self, split: str | Indices) -> Int64[np.ndarray, " batch"]:
+    def _columns(self) -> dict[str, Any]:
+        """Give what may be known about every image, by name."""
+        return {"labels": self.labels, "attributes": self.attributes, "factors": self.factors}
+
+    def rows(self, split: str | Indices) -> Int64[np.ndarray, " batch"]:
+        """Give the indices of a split's images, or those of any other choice."""
         if isinstance(split, str):
             if split not in self.splits:
                 raise DataError(
@@ -199,8 +201,7 @@ class ImageDataset:
         return check_indices("indices", given, len(self), least=-len(self)).numpy()
 
     def _check_rows(self) -> None:
-        columns = {"labels": self.labels, "attributes": self.attributes, "factors": self.factors}
-        for name, column in columns.items():
+        for name, column in self._columns().items():
             if column is not None and len(column) != len(self):
                 raise DataError(
                     f"{name} has {len(column)} rows but there are {len(self)} images "
@@ -249,17 +250,3 @@ def _as_slice(rows: Int64[np.ndarray, " batch"]) -> Int64[np.ndarray, " batch"] 
     if len(rows) and rows[0] >= 0 and bool(np.all(np.diff(rows) == 1)):
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows
-
-
-def _hash_content(dataset: ImageDataset) -> str:
-    """Digest every array under its name, so that none can stand in for another."""
-    arrays = {
-        "images": dataset.images,
-        "labels": dataset.labels,
-        "attributes": dataset.attributes,
-        "factors": dataset.factors,
-    }
-    parts = {name: None if a is None else digest_rows(a) for name, a in arrays.items()}
-    splits = {name: digest_rows(rows) for name, rows in dataset.splits.items()}
-    text = json.dumps({**parts, "splits": splits}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()

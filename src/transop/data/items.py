@@ -18,19 +18,11 @@ from PIL import Image
 from transop.data.arrays import Part, images_from_array, to_numpy
 from transop.data.picture import GREY_MODES, square_pixels
 from transop.data.request import DatasetRequest
+from transop.data.splits import SPLIT_WORDS
 from transop.errors import DataError
 
 _IMAGE_KEYS = ("image", "img", "pixel_values", "images", "x")
 _LABEL_KEYS = ("label", "labels", "target", "fine_label", "y")
-_PLAIN = ("L", "RGB")
-_SPLITS = {
-    "train": "train",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "dev": "validation",
-    "test": "test",
-}
 
 
 def is_item_source(source: Any) -> bool:
@@ -49,24 +41,16 @@ def is_item_source(source: Any) -> bool:
 def parts_from_items(
     source: Any, request: DatasetRequest
 ) -> tuple[list[Part], tuple[str, ...] | None]:
-    """Read every item of a data set, or of one data set per split.
-
-    Args:
-        source: see the top of this file.
-        request: wanted shape, and progress.
-
-    Returns:
-        The images and labels, and the names of the classes if the data set has them.
-    """
+    """Read every item of a data set, or of one per split; and the names of the classes."""
     if not isinstance(source, Mapping):
         return [_part(None, source, request)], _class_names(source)
-    unknown = [name for name in source if name not in _SPLITS]
+    unknown = [name for name in source if name not in SPLIT_WORDS]
     if unknown or "train" not in source:
         raise DataError(
             f"the mapping has the keys {', '.join(map(repr, source))}; use 'train', and "
             "'validation' and 'test' if there are any"
         )
-    parts = [_part(_SPLITS[name], items, request) for name, items in source.items()]
+    parts = [_part(SPLIT_WORDS[name], items, request) for name, items in source.items()]
     return parts, _class_names(source["train"])
 
 
@@ -87,10 +71,15 @@ def _part(split: str | None, source: Any, request: DatasetRequest) -> Part:
             f"{len(labels) - len(known)} of {len(labels)} items have no label; give all of them "
             "a label or none (items without labels can be passed as a data set of images alone)"
         )
-    stacked = _stacked(images)
-    if stacked is not None:
-        return Part(split, stacked, known or None, where)
+    arrays = [_as_array(image, f"item {row}") for row, image in enumerate(images)]
+    modes = {image.mode for image in images if isinstance(image, Image.Image)}
+    if len({array.shape for array in arrays}) == 1 and modes <= {"L", "RGB"}:
+        return Part(split, np.stack(arrays), known or None, where)
     return Part(split, _made_alike(images, request), known or None, where, conformed=True)
+
+
+def _as_array(image: Any, name: str) -> np.ndarray:
+    return np.asarray(image) if isinstance(image, Image.Image) else to_numpy(image, name)
 
 
 def _items(source: Any) -> Iterator[tuple[Any, int | None]]:
@@ -126,19 +115,6 @@ def _as_label(label: Any, row: int) -> int | None:
     return int(number)
 
 
-def _stacked(images: list[Any]) -> np.ndarray | None:
-    """Put images of one shape into one array; None if their shapes differ."""
-    if all(isinstance(image, Image.Image) for image in images):
-        if len({(image.mode, image.size) for image in images}) > 1 or images[0].mode not in _PLAIN:
-            return None
-        return np.stack([np.asarray(image) for image in images])
-    arrays = [
-        np.asarray(image) if isinstance(image, Image.Image) else to_numpy(image, f"item {row}")
-        for row, image in enumerate(images)
-    ]
-    return np.stack(arrays) if len({array.shape for array in arrays}) == 1 else None
-
-
 def _made_alike(images: list[Any], request: DatasetRequest) -> np.ndarray:
     """Bring images of several sizes or kinds to one."""
     if all(isinstance(image, Image.Image) for image in images):
@@ -150,7 +126,7 @@ def _made_alike(images: list[Any], request: DatasetRequest) -> np.ndarray:
         )
     if request.image_size is None:
         raise DataError("items have images of different shapes; pass image_size")
-    arrays = [np.asarray(i) if isinstance(i, Image.Image) else to_numpy(i, "item") for i in images]
+    arrays = [_as_array(image, "an item") for image in images]
     alike = [request.conform(images_from_array(array[None], "an item")) for array in arrays]
     if len({array.shape for array in alike}) > 1:
         raise DataError("items have both grey and colour images; pass channels")

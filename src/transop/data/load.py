@@ -10,15 +10,14 @@ import numpy as np
 from torch import Tensor
 
 from transop.config import DataSettings
+from transop.data.array_files import is_idx_folder, load_idx_folder, load_npy, load_npz
 from transop.data.arrays import Part, dataset_from_parts, labels_from_array
 from transop.data.celeba import is_celeba, load_celeba
 from transop.data.conform import Crop, Fit, check_options, conform
 from transop.data.dataset import ImageDataset
 from transop.data.findings import with_findings
-from transop.data.folder import load_folder, load_zip
-from transop.data.idx import is_idx_folder, load_idx_folder
 from transop.data.items import is_item_source, parts_from_items
-from transop.data.numpy_files import load_npy, load_npz
+from transop.data.pictures import load_folder, load_zip
 from transop.data.request import SPLITS, DatasetRequest, cache_folder
 from transop.data.splits import random_splits
 from transop.errors import DataError
@@ -100,8 +99,7 @@ def load_dataset(
     if images is not dataset.images:
         dataset = replace(dataset, images=images)
     if split == "random":
-        splits = random_splits(len(dataset), dataset.labels, seed)
-        dataset = replace(dataset, splits=splits)
+        dataset = replace(dataset, splits=random_splits(len(dataset), dataset.labels, seed))
     return dataset if dataset is source else with_findings(dataset)
 
 
@@ -141,8 +139,12 @@ def dataset_from_settings(
 
 def _open(source: Any, labels: Any, request: DatasetRequest) -> ImageDataset:
     """Find out what kind of source it is and read it."""
-    if isinstance(source, ImageDataset):
-        return _again(source, labels, request)
+    if isinstance(source, ImageDataset):  # loaded before
+        dataset: ImageDataset = source
+        if labels is not None:
+            dataset = replace(dataset, labels=labels_from_array(labels, len(dataset)))
+        images = request.conform(dataset.images)
+        return dataset if images is dataset.images else replace(dataset, images=images)
     if isinstance(source, (str, Path)):
         return _open_named(source, labels, request)
     request.refuse_options("array")
@@ -159,14 +161,6 @@ def _open(source: Any, labels: Any, request: DatasetRequest) -> ImageDataset:
     return dataset_from_parts([Part(None, source, labels)], "array", "memory", request)
 
 
-def _again(dataset: ImageDataset, labels: Any, request: DatasetRequest) -> ImageDataset:
-    """Apply labels, size, channels and crop to a data set that was loaded before."""
-    if labels is not None:
-        dataset = replace(dataset, labels=labels_from_array(labels, len(dataset)))
-    images = request.conform(dataset.images)
-    return dataset if images is dataset.images else replace(dataset, images=images)
-
-
 def _open_named(source: str | Path, labels: Any, request: DatasetRequest) -> ImageDataset:
     from transop.data import known_datasets  # it imports every loader, so it comes last
 
@@ -181,7 +175,13 @@ def _open_named(source: str | Path, labels: Any, request: DatasetRequest) -> Ima
     except (OSError, ValueError, RuntimeError):  # too long a name, a null byte, no such home
         exists = False
     if not exists:
-        raise DataError(_unknown(str(source), tuple(datasets)))
+        near = difflib.get_close_matches(str(source), datasets, n=1, cutoff=0.5)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise DataError(
+            f"data set {str(source)!r} is neither a known name nor an existing file or folder"
+            f"{hint}; names: {', '.join(datasets)}; or give a folder of images, a .npy, .npz or "
+            ".zip file"
+        )
     if request.path is not None:
         raise DataError(f"path={str(request.path)!r} goes with a data set name, not with {place}")
     return _open_file(place, labels, request)
@@ -189,10 +189,9 @@ def _open_named(source: str | Path, labels: Any, request: DatasetRequest) -> Ima
 
 def _open_file(place: Path, labels: Any, request: DatasetRequest) -> ImageDataset:
     """Read a folder or file by what it is."""
-    if place.suffix.lower() == ".npy":
-        return load_npy(place, labels, request)
-    if place.suffix.lower() == ".npz":
-        return load_npz(place, labels, request)
+    kind = place.suffix.lower()
+    if kind in (".npy", ".npz"):
+        return (load_npy if kind == ".npy" else load_npz)(place, labels, request)
     if labels is not None:
         raise DataError(
             f"labels cannot be given for {str(place)!r}: its subfolders are the classes"
@@ -201,18 +200,9 @@ def _open_file(place: Path, labels: Any, request: DatasetRequest) -> ImageDatase
         return load_celeba(replace(request, path=place))
     if place.is_dir():
         return (load_idx_folder if is_idx_folder(place) else load_folder)(place, request)
-    if place.suffix.lower() == ".zip":
+    if kind == ".zip":
         return load_zip(place, request)
     raise DataError(
         f"{str(place)!r} is of no known kind; pass a folder of images, a .npy, .npz or .zip file "
         "(pickles are never loaded; unpack other archives first)"
-    )
-
-
-def _unknown(source: str, names: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(source, names, n=1, cutoff=0.5)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return (
-        f"data set {source!r} is neither a known name nor an existing file or folder{hint}; "
-        f"names: {', '.join(names)}; or give a folder of images, a .npy, .npz or .zip file"
     )

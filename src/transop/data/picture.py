@@ -7,7 +7,7 @@ from typing import IO
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from transop.data.conform import Crop, Fit, kept_part
 from transop.errors import DataError
@@ -35,24 +35,14 @@ class Header:
 
 
 def read_header(stream: IO[bytes]) -> Header:
-    """Read size and colour of a picture without decoding it.
-
-    Raises:
-        UnreadablePicture: it is none, or too large.
-    """
+    """Read size and colour of a picture without decoding it."""
     with _trouble(), _open(stream) as picture:
-        return Header(
-            min(picture.size), picture.width == picture.height, picture.mode in GREY_MODES
-        )
+        is_square, is_grey = picture.width == picture.height, picture.mode in GREY_MODES
+        return Header(min(picture.size), is_square, is_grey)
 
 
 def read_picture(
-    stream: IO[bytes],
-    size: int,
-    channels: int,
-    *,
-    fit: Fit = "crop",
-    crop: Crop | None = None,
+    stream: IO[bytes], size: int, channels: int, *, fit: Fit = "crop", crop: Crop | None = None
 ) -> UInt8[np.ndarray, "channels size size"]:
     """Decode a picture, turn it upright, crop or pad it to a square and resize it.
 
@@ -92,9 +82,7 @@ def square_pixels(
         square = Image.new(picture.mode, (size, size))
         resized = picture.resize(inner, Image.Resampling.BILINEAR)
         square.paste(resized, ((size - inner[0]) // 2, (size - inner[1]) // 2))
-    elif picture.size == (size, size):
-        square = picture
-    else:
+    else:  # hands back a copy where the size fits
         square = picture.resize((size, size), Image.Resampling.BILINEAR)
     pixels = np.asarray(square, dtype=np.uint8)
     return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
@@ -136,41 +124,25 @@ def _open(stream: IO[bytes]) -> Image.Image:
     return picture
 
 
-# What undoes each value of the EXIF orientation note.
-_TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-
-
 def _upright(picture: Image.Image) -> Image.Image:
     """Undo the rotation a camera noted in the EXIF data; a damaged note is ignored."""
-    orientation = 1
-    with contextlib.suppress(Exception):  # EXIF of damaged files raises almost anything
-        orientation = picture.getexif().get(ExifTags.Base.Orientation, 1)
     picture.load()
-    return picture.transpose(_TURNS[orientation]) if orientation in _TURNS else picture
+    with contextlib.suppress(Exception):  # EXIF of damaged files raises almost anything
+        ImageOps.exif_transpose(picture, in_place=True)
+    return picture
 
 
 def _flatten(picture: Image.Image) -> Image.Image:
     """Bring deep and transparent modes to plain 8-bit ones."""
     if picture.mode.startswith("I") or picture.mode == "F":
-        return Image.fromarray(_to_bytes(np.asarray(picture), is_float=picture.mode == "F"))
+        values = np.asarray(picture)
+        if not np.isfinite(values).all():
+            raise UnreadablePicture("it contains NaN or infinity")
+        # 16-bit integers; floats count as 0 to 1 if none is larger, else as 0 to 255.
+        top = 65535.0 if picture.mode != "F" else 1.0 if values.max() <= 1 else 255.0
+        return Image.fromarray(np.rint(np.clip(values / top, 0, 1) * 255).astype(np.uint8))
     if "transparency" in picture.info or picture.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
         colours = picture.convert("RGBA")
         white = Image.new("RGBA", colours.size, (255, 255, 255, 255))
         return Image.alpha_composite(white, colours)
     return picture
-
-
-def _to_bytes(values: np.ndarray, *, is_float: bool) -> UInt8[np.ndarray, "h w"]:
-    """Scale 16-bit integers by 1/257; floats count as 0 to 1 if none is larger, else 0 to 255."""
-    if not np.isfinite(values).all():
-        raise UnreadablePicture("it contains NaN or infinity")
-    top = (1.0 if values.max() <= 1 else 255.0) if is_float else 65535.0
-    return np.rint(np.clip(values / top, 0, 1) * 255).astype(np.uint8)

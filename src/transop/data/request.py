@@ -26,19 +26,8 @@ class DatasetRequest:
     A loader may ignore ``image_size`` and ``channels``: ``load_dataset`` converts afterwards
     whatever does not fit yet.
 
-    Attributes:
-        path: where the user says the files are, or ``None`` to search.
-        image_size: wanted height and width, or ``None`` for the set's own.
-        channels: 1 or 3, or ``None`` for the set's own.
-        fit: what becomes of images that are not square: ``"crop"`` or ``"pad"``.
-        crop: which part of every image to keep; see `transop.data.conform.kept_part`.
-        split: ``"paper"`` or ``"official"`` for sets that have both, ``"random"`` for any set,
-            ``None`` for the set's own.
-        cache_dir: root of the cache; loaders use a folder of their own name below it.
-        seed: decides random splits and generated images.
-        offline: never use the network.
-        progress: announces long work.
-        options: further options by name, for loaders that know them.
+    The fields mean what the arguments of `transop.data.load_dataset` mean. Loaders keep files in a
+    folder of their own name below ``cache_dir``; ``options`` are for loaders that know them.
     """
 
     path: Path | None = None

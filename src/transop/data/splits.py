@@ -8,6 +8,18 @@ from transop.data.dataset import SPLIT_NAMES
 # Share of the images that goes to validation and to test, when the source has no splits.
 _SHARE = 0.1
 
+# What files, folders and other libraries call the splits.
+SPLIT_WORDS = {
+    "train": "train",
+    "training": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "dev": "validation",
+    "test": "test",
+    "testing": "test",
+}
+
 
 def random_order(
     n: int, labels: Int64[np.ndarray, " n"] | None, seed: int
@@ -16,14 +28,6 @@ def random_order(
 
     Each image gets its rank within its shuffled class, as a fraction of the class; sorting by
     that fraction spreads every class evenly, so any cut is stratified to within one image.
-
-    Args:
-        n: number of images.
-        labels: classes to spread, or ``None`` for a plain shuffle.
-        seed: the same seed gives the same order.
-
-    Returns:
-        A permutation of ``0 .. n-1``.
     """
     random = np.random.default_rng(seed)
     shuffled = random.permutation(n)
@@ -43,31 +47,20 @@ def split_sizes(n: int) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if size}
 
 
-def cut(order: Int64[np.ndarray, " n"], sizes: dict[str, int]) -> dict[str, np.ndarray]:
-    """Cut an order of images into named consecutive pieces.
-
-    Args:
-        order: image indices.
-        sizes: number of images per split, in order; they add up to at most ``n``.
-
-    Returns:
-        Sorted indices per split.
-    """
-    splits, start = {}, 0
-    for name in SPLIT_NAMES:
-        if sizes.get(name):
-            splits[name] = np.sort(order[start : start + sizes[name]])
-            start += sizes[name]
-    return splits
-
-
 def random_splits(
     n: int, labels: Int64[np.ndarray, " n"] | None, seed: int
 ) -> dict[str, np.ndarray]:
     """Split 80/10/10 at random, every class in proportion."""
-    return cut(random_order(n, labels, seed), split_sizes(n))
+    return _cut(random_order(n, labels, seed), split_sizes(n))
 
 
 def consecutive_splits(sizes: dict[str, int]) -> dict[str, np.ndarray]:
     """Split images that already lie in the order train, validation, test."""
-    return cut(np.arange(sum(sizes.values()), dtype=np.int64), sizes)
+    return _cut(np.arange(sum(sizes.values()), dtype=np.int64), sizes)
+
+
+def _cut(order: Int64[np.ndarray, " n"], sizes: dict[str, int]) -> dict[str, np.ndarray]:
+    """Cut an order of images into named consecutive pieces; sizes may come in any order."""
+    sizes = {name: sizes[name] for name in SPLIT_NAMES if sizes.get(name)}
+    pieces = np.split(order, np.cumsum(list(sizes.values())))
+    return {name: np.sort(piece) for name, piece in zip(sizes, pieces, strict=False)}

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.explorer.opened import NINE_IN_TEN, ExploredRun
+from transop.identity import Identity
 from transop.operators import sample_moves
 
 _N_SURPRISES = 8
@@ -127,6 +128,7 @@ def _sampled(
 
 
 def class_name(run: ExploredRun, label: int) -> str:
-    """Call a class by its name, or by its number if it has none."""
-    names = run.class_names
+    """Call what the identity tells apart by its name, or by its number if it has none."""
+    by_graph = run.model.classifier is not None and Identity.of(run.model).source == "graph"
+    names = (Identity.of(run.model).names or ()) if by_graph else run.class_names
     return names[label] if label < len(names) else str(label)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from transop.errors import UserError
 
-# Measured (docs/identity.md): six communities keep less identity, ten and twenty about as much.
+# Measured on MNIST and Fashion-MNIST: six communities keep less identity, ten and twenty as much.
 _FEWEST, _MOST = 8, 20
 _IMAGES_EACH = 20  # a community of fewer on average says little
 _SMALLEST_SHARE = 0.005  # parts of the graph smaller than this do not count as communities

@@ -321,18 +321,19 @@ def _is_done(
     if little and not stationary:
         ws.exact[0, lane] = 1.0
     converged = little and stationary
-    given_up = state.retreats[lane] > MAX_RETREATS
-    if converged or given_up or state.iterations[lane] >= max_iterations:
-        worse = not state.objective[lane] <= state.at_zero[lane]
-        if worse and state.restarted[lane] == 0.0 and state.iterations[lane] < max_iterations:
-            # The given start led to a worse place than zero coefficients: start from those.
-            for m in range(ws.n_operators):
-                ws.trial[m, lane] = 0.0
-            state.restarted[lane] = 1.0
-            _forget_evaluations(ws, state, lane)
-            return False, False
-        return True, converged
-    return False, False
+    n_left = max_iterations - int(state.iterations[lane])
+    stops = converged or state.retreats[lane] > MAX_RETREATS or n_left <= 0
+    worse = not state.objective[lane] <= state.at_zero[lane]
+    half_time = stops or n_left <= max_iterations // 2
+    if worse and half_time and state.restarted[lane] == 0.0 and n_left > 0:
+        # The given start leads to a worse place than zero coefficients. It gets half of the
+        # limit to do better; the other half is for a start from zero.
+        for m in range(ws.n_operators):
+            ws.trial[m, lane] = 0.0
+        state.restarted[lane] = 1.0
+        _forget_evaluations(ws, state, lane)
+        stops = False
+    return stops, stops and converged
 
 
 @inlined

@@ -67,11 +67,15 @@ def solve_gauss_newton(
 def _finish(
     problem: Problem, result: InferenceResult, max_iterations: int, tolerance: float
 ) -> InferenceResult:
-    """Go on from where the compiled back end gave up: rare, with operators almost alike."""
+    """Go on from where the compiled back end gave up: rare, with operators almost alike.
+
+    In double precision, whatever the type of the points: on the long paths that are left, single
+    precision cannot tell a minimum from a shallow valley.
+    """
     left = (~result.converged).nonzero()[:, 0]
     more = solve_batched(
-        problem.select(left),
-        result.coefficients[left],
+        problem.select(left).double(),
+        result.coefficients[left].double(),
         max_iterations=max_iterations,
         tolerance=tolerance,
         spent=result.iterations[left],

@@ -80,7 +80,9 @@ def _solve(
     problem: Problem, initial: Tensor, spent: Tensor, max_iterations: int, tolerance: float
 ) -> InferenceResult:
     first = initial.new_full((problem.n_pairs,), _FIRST_DAMPING)
-    state = _linearise(problem, initial.clone(), first, torch.full_like(first, torch.inf))
+    # Pairs that come from another back end were slow there: one small promise is not enough.
+    hoped = torch.where(spent > 0, torch.zeros_like(first), torch.full_like(first, torch.inf))
+    state = _linearise(problem, initial.clone(), first, hoped)
     iterations = spent.clone()
     converged = torch.zeros_like(iterations, dtype=torch.bool)
     active = (iterations < max_iterations).nonzero()[:, 0]

@@ -41,6 +41,12 @@ class Problem:
             *(getattr(self, field.name).to(device) for field in dataclasses.fields(Problem))
         )
 
+    def double(self) -> "Problem":
+        """Convert everything to double precision."""
+        return Problem(
+            *(getattr(self, field.name).double() for field in dataclasses.fields(Problem))
+        )
+
     def miss(self, coefficients: Float[Tensor, "b m"]) -> Float[Tensor, "b d"]:
         """Compute z1 - z1_hat; infinite where the coefficients are absurdly large."""
         norm = bound_norm(build_generator(self.operators, coefficients))

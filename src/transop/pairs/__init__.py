@@ -1,7 +1,8 @@
 """Pairs of images for the operators to connect: features, then neighbours, then pairs."""
 
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import torch
@@ -16,37 +17,31 @@ from transop.inputs import (
     check_path,
     check_whole,
 )
-from transop.pairs import backbones, strategies
+from transop.pairs import strategies
+from transop.pairs.backbones import BACKBONES
 from transop.pairs.features import FeatureExtractor, extract_features, input_size_for
 from transop.pairs.given import Given
 from transop.pairs.neighbours import MISSING, nearest_neighbours
-from transop.pairs.request import Backbone, Features, PairRequest, Search, Strategy
 from transop.pairs.source import PairSource
+from transop.pairs.strategies import Features, PairRequest, Search
 from transop.progress import Progress, silent
 from transop.sharing import ALONE, Ranks
 
-BACKBONES: dict[str, Backbone] = {
-    "auto": backbones.auto,
-    "efficientnet-lite0": backbones.efficientnet_lite0,
-    "resnet18": backbones.resnet18,
-}
-STRATEGIES: dict[str, Strategy] = {
-    "perceptual": partial(strategies.perceptual, backbones=BACKBONES),
+STRATEGIES: dict[str, Callable[[PairRequest], PairSource]] = {
+    "perceptual": strategies.perceptual,
     "pixel": strategies.pixel,
     "latent": strategies.latent,
     "same-class": strategies.same_class,
-    "perceptual-in-class": partial(strategies.perceptual_in_class, backbones=BACKBONES),
+    "perceptual-in-class": strategies.perceptual_in_class,
     "random": strategies.at_random,
     "given": strategies.given,
 }
-SEARCHES: tuple[Search, ...] = ("auto", "exact", "faiss")
 
 _SMALLEST_INPUT, _LARGEST_INPUT = 32, 2048  # a backbone halves images five times
 
 __all__ = [
     "BACKBONES",
     "MISSING",
-    "SEARCHES",
     "STRATEGIES",
     "FeatureExtractor",
     "PairSource",
@@ -106,13 +101,15 @@ def build_pairs(
     """
     check_kind("dataset", dataset, ImageDataset)
     check_choice("strategy", strategy, list(STRATEGIES))
-    check_choice("search", search, list(SEARCHES))
+    check_choice("search", search, get_args(Search))
+    if split is not None:
+        check_choice("split", split, list(dataset.splits))
     if input_size is not None:
         check_whole("input_size", input_size, least=_SMALLEST_INPUT, most=_LARGEST_INPUT)
     check_callable("progress", progress, optional=True)
     request = PairRequest(
         dataset=dataset,
-        rows=_rows(dataset, split),
+        rows=torch.from_numpy(np.array(dataset.rows(slice(None) if split is None else split))),
         n_neighbours=check_whole("n_neighbours", n_neighbours, least=1),
         features="auto" if features is None else features,
         weights=None if weights is None else check_path("weights", weights),
@@ -126,10 +123,3 @@ def build_pairs(
         progress=silent if progress is None else progress,
     )
     return STRATEGIES[strategy](request)
-
-
-def _rows(dataset: ImageDataset, split: str | None) -> Tensor:
-    if split is None:
-        return torch.arange(len(dataset))
-    check_choice("split", split, list(dataset.splits))
-    return torch.from_numpy(np.array(dataset.splits[split], dtype=np.int64))

@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -14,11 +15,16 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from transop.extras import missing_modules, require
+from transop.extras import require
 from transop.files import make_folder
 from transop.pairs.features import collect_rows
-from transop.pairs.neighbours import check_features, exact_neighbours_of
-from transop.pairs.pixel_rows import PixelRows
+from transop.pairs.neighbours import (
+    FeatureRows,
+    PixelRows,
+    check_features,
+    exact_neighbours_of,
+    without_own,
+)
 from transop.progress import Progress, silent
 from transop.sharing import ALONE, Ranks
 
@@ -30,17 +36,11 @@ _RECALL_SAMPLE = 500
 _ROWS_PER_CENTRE = 39  # faiss asks for so many to place one
 
 
-def is_available() -> bool:
-    """Say whether faiss is installed."""
-    return not missing_modules("faiss")
-
-
 def approximate_neighbours(
-    features: Float[Tensor, "n f"] | PixelRows,
+    features: FeatureRows,
     n_neighbours: int,
     *,
     n_probes: int = 32,
-    seed: int = 0,
     scratch: Path | None = None,
     ranks: Ranks = ALONE,
     progress: Progress = silent,
@@ -48,27 +48,22 @@ def approximate_neighbours(
     """List near rows of every row by looking only into the closest cells of a partition.
 
     This is faiss's inverted-file index (IVF), mapped from disk in parts: memory does not grow
-    with the number of rows but for some numbers per row; the disk holds the features once more.
-
-    Args:
-        features: one row per image.
-        n_neighbours: k.
-        n_probes: cells looked into per row; more finds more and takes longer.
-        seed: decides the rows from which cells are made and on which the recall is measured.
-        scratch: a folder for the index; the system's own if not given.
-        ranks: the processes that share the search; all of them get all neighbours.
-        progress: announces the blocks.
+    with the number of rows but for some numbers per row; the disk holds the features once more,
+    in a scratch folder. All processes share the search and get all neighbours. More probes (cells
+    looked into per row) find more and take longer.
 
     Returns:
         Row numbers, nearest first, -1 where the cells held too few, and the share of true
         neighbours among them, measured by exact search for a sample of rows.
     """
-    faiss = _faiss()
+    require("faiss", "search='faiss'", "or leave search='auto'")
+    import faiss
+
     check_features(features)
     n = len(features)
     with _shared_folder(scratch, ranks) as folder:
         if ranks.writes:
-            _write_shards(faiss, features, seed, folder, progress)
+            _write_shards(faiss, features, folder, progress)
         ranks.wait()
         index = _map_shards(faiss, folder, n_probes)
         ranks.wait()  # what is mapped no longer needs its name: the folder may go
@@ -76,36 +71,26 @@ def approximate_neighbours(
     def search(start: int) -> Tensor:
         queries = _rows(features, slice(start, start + _BLOCK))
         _, near = index.search(queries, n_neighbours + 1)
-        return torch.from_numpy(_without_own(near, start))
+        return torch.from_numpy(without_own(near, np.arange(start, start + len(near))))
 
     starts = range(0, n, _BLOCK)
     blocks = progress(ranks.in_turns(starts, search), "nearest neighbours", len(starts))
     table = collect_rows(blocks, n)
-    sample = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:_RECALL_SAMPLE]
-    recall = _recall(features, table, sample)
+    sample = _sample(n, _RECALL_SAMPLE)
+    truth = exact_neighbours_of(sample, features, n_neighbours)
+    recall = float((table[sample][:, :, None] == truth[:, None, :]).any(1).double().mean())
     _LOG.info("approximate search found %.1f %% of the true neighbours", 100 * recall)
     return table, recall
 
 
-def _faiss() -> Any:
-    require("faiss", "search='faiss'", "or leave search='auto'")
-    import faiss
-
-    return faiss
-
-
-def _write_shards(
-    faiss: Any, features: Tensor | PixelRows, seed: int, folder: Path, progress: Progress
-) -> None:
+def _write_shards(faiss: Any, features: FeatureRows, folder: Path, progress: Progress) -> None:
     """Place the cells, and write all rows to disk, a part of them at a time."""
     n, dimension = features.shape
     n_cells = max(1, min(int(2 * np.sqrt(n)), n // _ROWS_PER_CENTRE))
     # Pixel values, 0 to 255, are exact in half precision.
     halves = isinstance(features, PixelRows) or features.dtype == torch.float16
     index = faiss.index_factory(dimension, f"IVF{n_cells},{'SQfp16' if halves else 'Flat'}")
-    generator = torch.Generator().manual_seed(seed)
-    chosen = torch.randperm(n, generator=generator)[: _ROWS_PER_CENTRE * n_cells].sort().values
-    index.train(_rows(features, chosen))
+    index.train(_rows(features, _sample(n, _ROWS_PER_CENTRE * n_cells).sort().values))
     per_shard = max(_BLOCK, _SHARD_BYTES // index.code_size // _BLOCK * _BLOCK)
     firsts = range(0, n, per_shard)
     for number, first in enumerate(progress(firsts, "indexing features", len(firsts))):
@@ -128,13 +113,6 @@ def _map_shards(faiss: Any, folder: Path, n_probes: int) -> Any:
     return index
 
 
-def _without_own(near: Int64[np.ndarray, "b k+1"], start: int) -> Int64[np.ndarray, "b k"]:
-    """Take each row itself out of the list of its nearest rows."""
-    own = near == np.arange(start, start + len(near))[:, None]
-    own[~own.any(1), -1] = True  # so many equal rows that its own is not among the nearest
-    return np.asarray(near[~own].reshape(len(near), -1))
-
-
 @contextmanager
 def _shared_folder(scratch: Path | None, ranks: Ranks) -> Iterator[Path]:
     """Give all processes of a machine one empty folder; it is gone afterwards."""
@@ -147,15 +125,13 @@ def _shared_folder(scratch: Path | None, ranks: Ranks) -> Iterator[Path]:
         yield folder
     finally:
         if ranks.writes:
-            for path in folder.iterdir():
-                path.unlink()
-            folder.rmdir()
+            shutil.rmtree(folder)
 
 
-def _rows(features: Tensor | PixelRows, chosen: Tensor | slice) -> Float[np.ndarray, "b f"]:
+def _sample(n: int, size: int) -> Int64[Tensor, " s"]:
+    """Choose rows at random, always the same."""
+    return torch.randperm(n, generator=torch.Generator().manual_seed(0))[:size]
+
+
+def _rows(features: FeatureRows, chosen: Tensor | slice) -> Float[np.ndarray, "b f"]:
     return np.ascontiguousarray(features[chosen].float().cpu().numpy())
-
-
-def _recall(features: Tensor | PixelRows, table: Tensor, sample: Int64[Tensor, " s"]) -> float:
-    truth = exact_neighbours_of(sample, features, table.shape[1])
-    return float((table[sample][:, :, None] == truth[:, None, :]).any(1).double().mean())

@@ -1,5 +1,6 @@
 """The pretrained networks that perceptual features come from."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -10,11 +11,7 @@ from transop.errors import UserError
 from transop.files import digest_of_file, reason_of
 from transop.networks.efficientnet_lite import EfficientNetLite0, load_efficientnet_lite0
 from transop.networks.resnet import IMAGENET_URL, ResNet18, load_imagenet_weights
-from transop.pairs.features import (
-    FeatureExtractor,
-    batch_size_for,
-    prepare_images,
-)
+from transop.pairs.features import FeatureExtractor, batch_size_for, prepare_images
 
 _RESNET_SHA256 = "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec"
 
@@ -28,13 +25,7 @@ def efficientnet_lite0(input_size: int, weights: Path | None, cache_dir: Path) -
 
 
 def resnet18(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
-    """Offer the 512 pre-logit features of ResNet-18, the paper's choice.
-
-    Args:
-        input_size: side to which images are brought, in pixels.
-        weights: torch's published file; None looks in the cache and downloads it once.
-        cache_dir: root of the cache.
-    """
+    """Offer the 512 features of ResNet-18, the paper's choice; its weights are downloaded once."""
     path = published_resnet(cache_dir) if weights is None else weights
     origin = _digest(path)
     return _pre_logits("resnet18", load_imagenet_weights(path), input_size, origin)
@@ -45,6 +36,15 @@ def auto(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtra
     if weights is not None and "resnet" in weights.name.lower():
         return resnet18(input_size, weights, cache_dir)
     return efficientnet_lite0(input_size, weights, cache_dir)
+
+
+# From the side of the network's input, a weights file and the root of the cache.
+Backbone = Callable[[int, Path | None, Path], FeatureExtractor]
+BACKBONES: dict[str, Backbone] = {
+    "auto": auto,
+    "efficientnet-lite0": efficientnet_lite0,
+    "resnet18": resnet18,
+}
 
 
 def _pre_logits(

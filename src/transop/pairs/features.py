@@ -1,9 +1,8 @@
 """Turn images into perceptual features: a pretrained classifier's pre-logit layer."""
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures.thread import BrokenThreadPool
 from dataclasses import dataclass
 from itertools import islice
 
@@ -26,19 +25,12 @@ _LARGEST_BATCH = 256
 
 @dataclass(frozen=True)
 class FeatureExtractor:
-    """A function from images in [0, 1] to features, and how best to call it.
+    """A function from images in [0, 1] to features, and how best to call it."""
 
-    Attributes:
-        function: (b, channels, h, w) floats in [0, 1] to (b, f) floats.
-        batch_size: images per call.
-        key: names function and settings for the cache; None when they cannot be named.
-        module: the network inside, moved to the device before use.
-    """
-
-    function: ImageFunction
-    batch_size: int
-    key: str | None
-    module: nn.Module | None = None
+    function: ImageFunction  # (b, channels, h, w) floats to (b, f) floats
+    batch_size: int  # images per call
+    key: str | None  # names function and settings for the cache; None if that is impossible
+    module: nn.Module | None = None  # the network inside, moved to the device before use
 
 
 def input_size_for(image_size: int) -> int:
@@ -46,13 +38,8 @@ def input_size_for(image_size: int) -> int:
 
     ImageNet networks halve an image five times, so 28 pixels would shrink to one. The 224 pixels
     they were trained on take 25 times as long as 40, and enlarging blurs: for 28 pixels,
-    nothing below 96 was clearly better than 40. docs/pairs.md has the measurements.
-
-    Args:
-        image_size: side of the images, in pixels.
-
-    Returns:
-        About one and a half times the side, in steps of 8, between 40 and 224.
+    nothing below 96 was clearly better than 40. docs/pairs.md has the measurements. So: about one
+    and a half times the side, in steps of 8, between 40 and 224.
     """
     return min(max(8 * round(1.5 * image_size / 8), 40), 224)
 
@@ -80,7 +67,18 @@ def extract_features(
     device: torch.device | str = "cpu",
     progress: Progress = silent,
 ) -> Float[Tensor, "n f"]:
-    """Run images through an extractor and collect the features, as `feature_blocks` gives them."""
+    """Run images through an extractor and collect the features, as `feature_blocks` gives them.
+
+    Args:
+        dataset: where the images are.
+        rows: which images.
+        extractor: the function and its batch size.
+        device: where the function runs.
+        progress: announces the batches.
+
+    Returns:
+        float16 on the CPU, one row per image.
+    """
     blocks = feature_blocks(dataset, rows, extractor, device=device, progress=progress)
     return collect_rows(blocks, len(rows))
 
@@ -110,34 +108,11 @@ def feature_blocks(
     Half precision halves memory and disk; rounding to three digits reorders only neighbours
     that are equally near for any practical purpose.
 
-    Args:
-        dataset: where the images are.
-        rows: which images.
-        extractor: the function and its batch size.
-        device: where the function runs; on the CPU, batches run side by side, one per thread.
-        ranks: the processes that share the work; all of them get all features.
-        progress: announces the batches.
-
-    Yields:
-        The features of one batch after another, float16 on the CPU, one row per image.
+    On the CPU, batches run side by side, one per thread; all processes of a data-parallel run
+    share the work and get all features.
     """
     if extractor.module is not None:
         extractor.module.to(device)
-    starts = range(0, len(rows), extractor.batch_size)
-    own = _run(dataset, rows, extractor, torch.device(device), starts[ranks.rank :: ranks.n_ranks])
-    batches = ranks.collect(own, len(starts))
-    for block in progress(batches, "perceptual features", len(starts)):
-        yield block.clone()  # leaves inference mode: callers may use it with autograd
-
-
-def _run(
-    dataset: ImageDataset,
-    rows: Tensor,
-    extractor: FeatureExtractor,
-    device: torch.device,
-    starts: range,
-) -> Iterator[Tensor]:
-    """Yield the features of the batches with these starts, in order."""
 
     def features_of(start: int) -> Tensor:
         with torch.inference_mode():  # thread-local, so every worker enters it
@@ -146,56 +121,50 @@ def _run(
             _check_output(found, len(chosen))
             return found.flatten(1).half().cpu()
 
-    n_threads = torch.get_num_threads()
-    if device.type != "cpu" or n_threads == 1:
-        yield from map(features_of, starts)
-        return
-    with _one_thread_each(n_threads) as pool:
-        # Waiting for the oldest of a few batches keeps order and bounds what is in memory.
-        remaining = iter(starts)
-        waiting = [pool.submit(features_of, s) for s in islice(remaining, 2 * n_threads)]
-        while waiting:
-            block = waiting.pop(0).result()
-            waiting.extend(pool.submit(features_of, s) for s in islice(remaining, 1))
-            yield block
+    starts = range(0, len(rows), extractor.batch_size)
+    own = starts[ranks.rank :: ranks.n_ranks]
+    n_threads = torch.get_num_threads() if torch.device(device).type == "cpu" else 1
+    found = map(features_of, own) if n_threads == 1 else _side_by_side(features_of, own, n_threads)
+    for block in progress(ranks.collect(found, len(starts)), "perceptual features", len(starts)):
+        yield block.clone()  # leaves inference mode: callers may use it with autograd
 
 
-@contextmanager
-def _one_thread_each(n_threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Offer a pool whose workers each compute on one thread.
+def _side_by_side(
+    features_of: Callable[[int], Tensor], starts: range, n_threads: int
+) -> Iterator[Tensor]:
+    """Compute several batches at a time, each on one thread; give them in order.
 
     Splitting batches between threads beats splitting every layer: no thread waits for another
     at the end of each of a hundred small layers.
     """
-    ready = threading.Barrier(n_threads + 1)
+    remaining = iter(starts)
+    with ThreadPoolExecutor(n_threads, initializer=_use_one_thread) as pool:
 
-    def settle() -> None:
-        try:
-            torch.set_num_threads(1)
-            torch.get_num_threads()  # torch fixes a thread's number at the first question
-        except BaseException:
-            ready.abort()
-            raise
-        ready.wait()
+        def submit(n_batches: int) -> list[Future[Tensor]]:
+            try:
+                return [pool.submit(features_of, start) for start in islice(remaining, n_batches)]
+            except RuntimeError as error:  # a thread that cannot start
+                raise BrokenThreadPool from error
 
-    with ThreadPoolExecutor(n_threads, initializer=settle) as pool:
         try:
-            for _ in range(n_threads):
-                pool.submit(int)
-            ready.wait()
-        except BaseException as error:
-            # Threads that did start wait for the others: let them go, or nothing ever ends.
-            ready.abort()
-            if isinstance(error, RuntimeError):  # a thread that cannot start, a broken barrier
-                raise UserError(
-                    f"{n_threads} threads for features cannot be started; use fewer: "
-                    "OMP_NUM_THREADS=1"
-                ) from error
-            raise
+            # Waiting for the oldest of a few batches keeps order and bounds what is in memory.
+            waiting = submit(2 * n_threads)
+            while waiting:
+                block = waiting.pop(0).result()
+                waiting += submit(1)
+                yield block
+        except BrokenThreadPool as error:
+            raise UserError(
+                f"{n_threads} threads for features cannot be started; use fewer: OMP_NUM_THREADS=1"
+            ) from error
         finally:
-            # The setting also became the default of threads yet to come: put that back.
+            # The workers' setting also became the default of threads yet to come: put that back.
             torch.set_num_threads(n_threads)
-        yield pool
+
+
+def _use_one_thread() -> None:
+    torch.set_num_threads(1)
+    torch.get_num_threads()  # torch fixes a thread's number at the first question
 
 
 def _check_output(found: object, n_images: int) -> None:

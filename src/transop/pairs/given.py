@@ -14,12 +14,12 @@ from jaxtyping import Float, Int64, Shaped
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from transop.data.array_files import read_arrays, read_npy
 from transop.data.arrays import to_numpy
-from transop.data.numpy_files import read_arrays, read_npy
 from transop.errors import DataError
 from transop.files import read_regular, reason_of
 from transop.inputs import check_path
-from transop.pairs.neighbours import MISSING, group_members
+from transop.pairs.neighbours import MISSING, group_members, without_own
 from transop.pairs.source import ListedPartners
 
 _LOG = logging.getLogger(__name__)
@@ -62,16 +62,9 @@ class Positions:
 
 
 def read_given(given: Given, positions: Positions, n_neighbours: int) -> Tensor | ListedPartners:
-    """Turn what the user brought into partners within the split.
+    """Turn what the user brought into a neighbour table or listed partners within the split.
 
-    Args:
-        given: a ``.npz``, ``.npy`` or ``.csv`` file, an array, or named arrays; see
-            docs/pairs.md for the names and for what an unnamed array is taken for.
-        positions: the split the pairs are for.
-        n_neighbours: neighbours per image where only coordinates are given.
-
-    Returns:
-        A neighbour table (n, k) where there is one, else listed partners.
+    docs/pairs.md has the names, and what an unnamed array is taken for.
     """
     name, values, group = _named(given, positions)
     if name == "neighbours":
@@ -102,9 +95,7 @@ def nearest_coordinates(
         if k == 0:
             continue
         _, near = KDTree(coordinates[members]).query(coordinates[members], k=k + 1)
-        own = near == np.arange(len(members))[:, None]
-        own[~own.any(1), -1] = True  # so many equal rows that its own is not among the nearest
-        found[members, :k] = members[near[~own].reshape(-1, k)]
+        found[members, :k] = members[without_own(near, np.arange(len(members)))]
     return found
 
 
@@ -195,16 +186,15 @@ def _read_csv(path: Path) -> dict[str, Any]:
 
 def _from_table(values: np.ndarray, positions: Positions) -> Tensor:
     """Check a neighbour table and bring it to positions within the split."""
-    table = _as_indices(values, "neighbours", least=MISSING)
-    if table.ndim != 2 or table.shape[1] == 0:
-        raise DataError(f"given: neighbours has shape {table.shape}; it must be (images, k)")
-    if len(table) == positions.n_split:
-        _check_range(table, positions.n_split, "neighbours")
-    elif positions.rows.max() < len(table) <= positions.n_dataset:
-        _check_range(table, len(table), "neighbours")
+    if values.ndim != 2 or values.shape[1] == 0:
+        raise DataError(f"given: neighbours has shape {values.shape}; it must be (images, k)")
+    of_dataset = len(values) != positions.n_split
+    if of_dataset and not positions.rows.max() < len(values) <= positions.n_dataset:
+        positions.per_image(values, "neighbours")  # raises, naming both sizes
+    _check_indices(values, "neighbours", MISSING, len(values))
+    table = values.astype(np.int64)
+    if of_dataset:
         table = positions.of_dataset(table[positions.rows])
-    else:
-        table = positions.per_image(table, "neighbours")  # raises, naming both sizes
     table = np.where(table == np.arange(len(table))[:, None], MISSING, table)
     # left-packed: missing entries (outside the split, or the image itself) go to the end
     order = np.argsort(table == MISSING, axis=1, kind="stable")
@@ -213,10 +203,10 @@ def _from_table(values: np.ndarray, positions: Positions) -> Tensor:
 
 def _from_pairs(values: np.ndarray, positions: Positions) -> ListedPartners:
     """Check data set index pairs and keep those inside the split that join two images."""
-    pairs = _as_indices(values, "pairs", least=0)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise DataError(f"given: pairs has shape {pairs.shape}; it must be (pairs, 2)")
-    _check_range(pairs, positions.n_dataset, "pairs")
+    if values.ndim != 2 or values.shape[1] != 2:
+        raise DataError(f"given: pairs has shape {values.shape}; it must be (pairs, 2)")
+    _check_indices(values, "pairs", 0, positions.n_dataset)
+    pairs = values.astype(np.int64)
     inside = positions.of_dataset(pairs)
     keep = (inside != MISSING).all(1) & (inside[:, 0] != inside[:, 1])
     if not keep.all():
@@ -228,15 +218,11 @@ def _from_pairs(values: np.ndarray, positions: Positions) -> ListedPartners:
     return ListedPartners.from_pairs(torch.from_numpy(inside[keep]), positions.n_split)
 
 
-def _as_indices(values: np.ndarray, name: str, least: int) -> Int64[np.ndarray, "..."]:
-    if not np.issubdtype(values.dtype, np.integer):
-        raise DataError(f"given: {name} has type {values.dtype}; image indices are integers")
-    if values.size and values.min() < least:
-        raise DataError(f"given: {name} contains {values.min()}; image indices count from 0")
-    return values.astype(np.int64)
-
-
-def _check_range(indices: np.ndarray, n_images: int, name: str) -> None:
+def _check_indices(indices: np.ndarray, name: str, least: int, n_images: int) -> None:
+    if not np.issubdtype(indices.dtype, np.integer):
+        raise DataError(f"given: {name} has type {indices.dtype}; image indices are integers")
+    if indices.size and indices.min() < least:
+        raise DataError(f"given: {name} contains {indices.min()}; image indices count from 0")
     if indices.size and indices.max() >= n_images:
         raise DataError(
             f"given: {name} points to image {indices.max()} but there are {n_images}; "

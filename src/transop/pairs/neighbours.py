@@ -1,14 +1,15 @@
 """Find the nearest neighbours of every row exactly, a block of distances at a time."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
 from transop.errors import UserError
-from transop.pairs.pixel_rows import PixelRows
 from transop.progress import Progress, silent
 from transop.sharing import ALONE, Ranks
 
@@ -17,8 +18,32 @@ _BLOCK = 2048
 MISSING = -1
 
 
+@dataclass(frozen=True, eq=False)
+class PixelRows:
+    """A table of features that takes no memory: its rows are some of a data set's images."""
+
+    images: UInt8[np.ndarray, "n c h w"]
+    rows: Int64[Tensor, " r"]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and pixel values per row."""
+        return len(self.rows), int(np.prod(self.images.shape[1:]))
+
+    def __getitem__(self, chosen: Tensor | slice) -> Float[Tensor, "b f"]:
+        """Give some rows, as floats from 0 to 255."""
+        pixels = np.array(self.images[self.rows[chosen].numpy()])
+        return torch.from_numpy(pixels).flatten(1).float()
+
+
+FeatureRows = Float[Tensor, "n f"] | PixelRows
+
+
 def nearest_neighbours(
-    features: Float[Tensor, "n f"] | PixelRows,
+    features: FeatureRows,
     n_neighbours: int,
     *,
     groups: Int64[np.ndarray, " n"] | None = None,
@@ -49,24 +74,27 @@ def nearest_neighbours(
     members = _searched_together(len(features), n_neighbours, groups)
     found = torch.full((len(features), n_neighbours), MISSING, dtype=torch.int64)
     centre = _blockwise_mean(features)
-    n_steps = sum(_n_block_pairs(len(rows)) for rows in members)
+    starts = [range(0, len(rows), _BLOCK) for rows in members]
+    # All pairs of blocks, the left one changing slowest.
+    steps = [list(combinations_with_replacement(group, 2)) for group in starts]
 
     def search_groups() -> Iterator[None]:
-        for rows in members:
+        for rows, pairs_of_blocks in zip(members, steps, strict=True):
             search = _Search(features, rows, n_neighbours, centre, device)
-            for step in search.steps()[ranks.rank :: ranks.n_ranks]:
-                search.compare(*step)
+            for left, right in pairs_of_blocks[ranks.rank :: ranks.n_ranks]:
+                search.compare(left, right)
                 yield
             near = search.nearest(ranks)
             found[rows, : near.shape[1]] = near
 
-    for _ in progress(search_groups(), "nearest neighbours", -(-n_steps // ranks.n_ranks)):
+    n_steps = -(-sum(map(len, steps)) // ranks.n_ranks)
+    for _ in progress(search_groups(), "nearest neighbours", n_steps):
         pass
     return found
 
 
 def exact_neighbours_of(
-    queries: Int64[Tensor, " q"], features: Float[Tensor, "n f"] | PixelRows, n_neighbours: int
+    queries: Int64[Tensor, " q"], features: FeatureRows, n_neighbours: int
 ) -> Int64[Tensor, "q k"]:
     """List the nearest other rows of some rows only, as `nearest_neighbours` would."""
     wide = features[queries].float()
@@ -87,7 +115,16 @@ def group_members(groups: Int64[np.ndarray, " n"]) -> list[Int64[np.ndarray, " _
     return list(np.split(order, starts))
 
 
-def check_features(features: Tensor | PixelRows) -> None:
+def without_own(
+    near: Int64[np.ndarray, "b k+1"], own: Int64[np.ndarray, " b"]
+) -> Int64[np.ndarray, "b k"]:
+    """Take each row's own number out of the list of its nearest rows."""
+    is_own = near == own[:, None]
+    is_own[~is_own.any(1), -1] = True  # so many equal rows that its own is not among the nearest
+    return np.asarray(near[~is_own].reshape(len(near), -1))
+
+
+def check_features(features: FeatureRows) -> None:
     """Refuse features that are not a finite table with one row per image."""
     if isinstance(features, PixelRows):
         return
@@ -124,7 +161,7 @@ class _Search:
 
     def __init__(
         self,
-        features: Float[Tensor, "n f"] | PixelRows,
+        features: FeatureRows,
         rows: Int64[Tensor, " r"],
         n_neighbours: int,
         centre: Float[Tensor, " f"],
@@ -136,11 +173,6 @@ class _Search:
         self._best = torch.full((len(rows), k), torch.inf, device=device)
         self._places = torch.zeros(len(rows), k, dtype=torch.int64, device=device)
         self._left, self._left_start = torch.empty(0), -1
-
-    def steps(self) -> list[tuple[int, int]]:
-        """List the starts of all pairs of blocks, the left one changing slowest."""
-        starts = range(0, len(self.rows), _BLOCK)
-        return [(left, right) for left in starts for right in starts if right >= left]
 
     def compare(self, left: int, right: int) -> None:
         """Let two blocks of rows offer each other as neighbours."""
@@ -192,12 +224,7 @@ def merge_nearest(
     return best, index.gather(1, order)
 
 
-def _n_block_pairs(n_rows: int) -> int:
-    n_blocks = -(-n_rows // _BLOCK)
-    return n_blocks * (n_blocks + 1) // 2
-
-
-def _blockwise_mean(features: Tensor | PixelRows) -> Float[Tensor, " f"]:
+def _blockwise_mean(features: FeatureRows) -> Float[Tensor, " f"]:
     total = torch.zeros(features.shape[1], dtype=torch.float64)
     for start in range(0, len(features), _BLOCK):
         total += features[start : start + _BLOCK].double().sum(0).cpu()

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,24 +16,6 @@ from transop.pairs.neighbours import MISSING, group_members
 _RINGS, _DRAWN_AROUND = 2, 5
 
 Pair = tuple[Int64[Tensor, " b"], Int64[Tensor, " b"]]
-
-
-class Partners(Protocol):
-    """Who may be paired with whom; positions count from 0 within the split."""
-
-    def counts(self) -> Int64[Tensor, " n"]:
-        """Say how many partners every image has."""
-        ...
-
-    def draw(
-        self, anchors: Int64[Tensor, " b"], generator: torch.Generator | None
-    ) -> Int64[Tensor, " b"]:
-        """Choose one partner per anchor at random; every anchor must have one."""
-        ...
-
-    def agreement(self, labels: Int64[Tensor, " n"]) -> float:
-        """Give the share of pairs with equal labels, every anchor counting once."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +42,6 @@ class ListedPartners:
         offsets[1:] = pairs[:, 0].bincount(minlength=n_images).cumsum(0)
         return cls(offsets, pairs[order, 1])
 
-    @property
-    def n_images(self) -> int:
-        """Number of images, with or without partners."""
-        return len(self.offsets) - 1
-
     def counts(self) -> Int64[Tensor, " n"]:
         """Say how many partners every image has."""
         return self.offsets.diff()
@@ -80,42 +56,24 @@ class ListedPartners:
     def agreement(self, labels: Int64[Tensor, " n"]) -> float:
         """Give the share of equal labels, averaged over each image's partners, then images."""
         counts = self.counts()
-        anchors = torch.arange(self.n_images).repeat_interleave(counts)
+        anchors = torch.arange(len(counts)).repeat_interleave(counts)
         equal = (labels[anchors] == labels[self.targets]).double()
-        per_image = torch.zeros(self.n_images, dtype=torch.float64).index_add_(0, anchors, equal)
+        per_image = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, anchors, equal)
         paired = counts > 0
         return float((per_image[paired] / counts[paired]).mean())
 
 
-@dataclass(frozen=True, eq=False)
 class GroupPartners:
     """Partners are all other members of an image's group; one group holds everyone at most."""
 
-    groups: Int64[np.ndarray, " n"]
-    _members: Int64[Tensor, " n"] = field(init=False, repr=False)  # positions, group by group
-    _place: Int64[Tensor, " n"] = field(init=False, repr=False)  # where an image stands in it
-    _start: Int64[Tensor, " n"] = field(init=False, repr=False)  # where its group begins
-    _size: Int64[Tensor, " n"] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        members = group_members(self.groups)
-        order = torch.from_numpy(np.concatenate(members))
+    def __init__(self, groups: Int64[np.ndarray, " n"]) -> None:
+        self.groups = groups
+        members = group_members(groups)
         sizes = torch.tensor([len(m) for m in members])
-        place = torch.empty_like(order)
-        place[order] = torch.arange(len(order))
-        values = {
-            "_members": order,
-            "_place": place,
-            "_start": (sizes.cumsum(0) - sizes).repeat_interleave(sizes)[place],
-            "_size": sizes.repeat_interleave(sizes)[place],
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)  # the dataclass is frozen for everyone else
-
-    @property
-    def n_images(self) -> int:
-        """Number of images, with or without partners."""
-        return len(self.groups)
+        self._members = torch.from_numpy(np.concatenate(members))  # positions, group by group
+        self._place = self._members.argsort()  # where an image stands in it
+        self._start = (sizes.cumsum(0) - sizes).repeat_interleave(sizes)[self._place]
+        self._size = sizes.repeat_interleave(sizes)[self._place]
 
     def counts(self) -> Int64[Tensor, " n"]:
         """Say how many partners every image has: its group without itself."""
@@ -138,6 +96,9 @@ class GroupPartners:
         same = key.bincount()[key] - 1
         paired = self._size > 1
         return float((same[paired].double() / (self._size[paired] - 1)).mean())
+
+
+Partners = ListedPartners | GroupPartners  # who may be paired with whom, as positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,18 +139,15 @@ class PairSource:
         return len(self.anchors)
 
     def sample(self, generator: torch.Generator | None, batch_size: int) -> Pair:
-        """Draw start images with replacement, and a partner for each.
+        """Draw start images with replacement, and a partner for each; give their positions.
 
         Args:
             generator: the source of randomness; None uses torch's global one.
             batch_size: number of pairs.
-
-        Returns:
-            Positions of the starts and of their partners.
         """
         check_generator(generator)
         batch_size = check_whole("batch_size", batch_size, least=1)
-        chosen = torch.randint(len(self.anchors), (batch_size,), generator=generator)
+        chosen = torch.randint(len(self), (batch_size,), generator=generator)
         starts = self.anchors[chosen]
         return starts, self.partners.draw(starts, generator)
 
@@ -216,29 +174,20 @@ class PairSource:
             positions: the images.
             generator: the source of randomness; None uses torch's global one.
         """
-        found, ring = [positions[:, None]], positions[:, None]
+        counts = self.partners.counts()
+        rings = [positions[:, None]]
         for _ in range(_RINGS):
-            ring = self._partners_of(ring.repeat_interleave(_DRAWN_AROUND, 1), generator)
-            found.append(ring)
-        return torch.cat(found, 1)
-
-    def _partners_of(
-        self, anchors: Int64[Tensor, "b k"], generator: torch.Generator | None
-    ) -> Int64[Tensor, "b k"]:
-        """Draw a partner for each, or name it again where it has none."""
-        partners = anchors.flatten().clone()
-        paired = self.partners.counts()[partners] > 0
-        partners[paired] = self.partners.draw(partners[paired], generator)
-        return partners.view_as(anchors)
+            ring = rings[-1].repeat_interleave(_DRAWN_AROUND, 1)
+            paired = counts[ring] > 0  # an image without partners is named again
+            ring[paired] = self.partners.draw(ring[paired], generator)
+            rings.append(ring)
+        return torch.cat(rings, 1)
 
     def label_agreement(self, labels: Int64[np.ndarray, " n"] | Int64[Tensor, " n"]) -> float:
-        """Give the share of pairs whose images carry the same label.
+        """Give the share of pairs of an epoch whose images carry the same label.
 
         Args:
             labels: one per image of the split, or one per image of the data set.
-
-        Returns:
-            The probability that a pair of an epoch has equal labels.
         """
         values = check_indices("labels", labels, torch.iinfo(torch.int64).max, least=-1)
         if len(values) != len(self.rows):

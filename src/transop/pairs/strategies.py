@@ -1,44 +1,135 @@
-"""The ways of choosing partners, one function per strategy."""
+"""The ways of choosing partners, one function per strategy, and what a caller asks them for."""
 
+import hashlib
+import json
 import logging
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
+from transop.artifacts.mapped import Notes, digest_rows, map_rows, write_rows
+from transop.data import ImageDataset
 from transop.errors import DataError, UserError
+from transop.extras import missing_modules
+from transop.files import reason_of
 from transop.inputs import check_finite, check_tensor
-from transop.pairs import approximate
-from transop.pairs.features import FeatureExtractor, feature_blocks, input_size_for
-from transop.pairs.given import read_given
-from transop.pairs.neighbours import nearest_neighbours
-from transop.pairs.pixel_rows import PixelRows
-from transop.pairs.request import Backbone, PairRequest, hash_tensor
+from transop.pairs.approximate import approximate_neighbours
+from transop.pairs.backbones import BACKBONES
+from transop.pairs.features import (
+    FeatureExtractor,
+    ImageFunction,
+    collect_rows,
+    feature_blocks,
+    input_size_for,
+)
+from transop.pairs.given import Given, Positions, read_given
+from transop.pairs.neighbours import FeatureRows, PixelRows, nearest_neighbours
 from transop.pairs.source import GroupPartners, ListedPartners, PairSource
+from transop.progress import Progress
+from transop.sharing import Ranks
 
 _LOG = logging.getLogger(__name__)
 
 # Estimated from 50,000 images: 200,000 take some 1,100 CPU seconds, growing with the square.
 EXACT_LIMIT = 400_000
 _CALLABLE_BATCH = 128
+_FORMAT = 3  # raise when features or neighbours of the same settings would come out differently
+
+Features = str | ImageFunction | np.ndarray | Tensor
+Search = Literal["auto", "exact", "faiss"]
 
 
-def perceptual(request: PairRequest, backbones: dict[str, Backbone]) -> PairSource:
+@dataclass(frozen=True)
+class PairRequest:
+    """The images to pair and everything that decides how; see `transop.pairs.build_pairs`.
+
+    ``rows`` are the data set indices of the split.
+    """
+
+    dataset: ImageDataset
+    rows: Int64[Tensor, " n"]
+    n_neighbours: int
+    features: Features
+    weights: Path | None
+    input_size: int | None
+    latents: np.ndarray | Tensor | None
+    given: Given | None
+    search: Search
+    cache_dir: Path
+    device: torch.device
+    ranks: Ranks
+    progress: Progress
+
+    def content_key(self) -> dict[str, Any]:
+        """Name the images of the split for the cache."""
+        return {"images": self.dataset.content_hash(), "rows": digest_rows(self.rows.numpy())}
+
+    def labels(self, strategy: str) -> Int64[np.ndarray, " n"]:
+        """Give the labels of the split, or explain why the strategy needs them."""
+        if self.dataset.labels is None:
+            raise DataError(
+                f"strategy={strategy!r} needs labels and data set "
+                f"{self.dataset.meta.name!r} has none; choose 'perceptual'"
+            )
+        return np.asarray(self.dataset.labels[self.rows.numpy()])
+
+    def cached(
+        self,
+        kind: str,
+        key: dict[str, Any] | None,
+        compute: Callable[[], Iterator[Shaped[Tensor, "b f"]]],
+        notes: Callable[[], Notes] = dict,
+    ) -> tuple[Shaped[Tensor, "n f"], Notes]:
+        """Map a table from the cache, or compute and store it; a damaged one is computed again.
+
+        The key holds everything the table depends on, as JSON values; None computes without
+        storing, for what cannot be named (a user's function). ``compute`` yields blocks of rows;
+        ``notes``, called after the last block, gives what to keep beside the table.
+        """
+        if key is not None:
+            text = json.dumps({"format": _FORMAT, **key}, sort_keys=True)
+            name = f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+            folder = self.cache_dir / "pairs" / name
+            stored = map_rows(folder)
+            if not self.ranks.all(stored is not None):  # what one process lacks, all compute
+                self._store(folder, compute(), notes)
+                stored = map_rows(folder)
+            if self.ranks.all(stored is not None) and stored is not None:
+                return torch.from_numpy(stored[0]), stored[1]
+        return collect_rows(compute(), len(self.rows)), notes()
+
+    def _store(self, folder: Path, blocks: Iterator[Tensor], notes: Callable[[], Notes]) -> None:
+        """Compute a table with all processes; one of them writes it."""
+        try:
+            if self.ranks.writes:
+                write_rows(folder, (block.contiguous().numpy() for block in blocks), notes)
+        except OSError as error:  # a full disk costs time later, not the run now
+            _LOG.warning("cannot store %s (%s); going on without", folder, reason_of(error))
+        for _ in blocks:  # whoever does not write still computes its share
+            pass
+        self.ranks.wait()
+
+
+def perceptual(request: PairRequest) -> PairSource:
     """Pair images that a pretrained classifier sees as alike.
 
     [PAIR]  with r the features before the classifier's last layer.
     """
-    features, key = perceptual_features(request, backbones)
+    features, key = _perceptual_features(request)
     return _nearest("perceptual", request, features, key)
 
 
-def perceptual_in_class(request: PairRequest, backbones: dict[str, Backbone]) -> PairSource:
+def perceptual_in_class(request: PairRequest) -> PairSource:
     """Pair images of the same class that a pretrained classifier sees as alike."""
     labels = request.labels("perceptual-in-class")
-    features, key = perceptual_features(request, backbones)
+    features, key = _perceptual_features(request)
     return _nearest("perceptual-in-class", request, features, key, groups=labels)
 
 
@@ -78,14 +169,18 @@ def given(request: PairRequest) -> PairSource:
             "strategy='given' needs given=: a file or array of index pairs, a neighbour table, "
             "a time index or transformation labels"
         )
-    found = read_given(request.given, request.positions, request.n_neighbours)
+    found = read_given(
+        request.given,
+        Positions(request.rows.numpy(), len(request.dataset)),
+        request.n_neighbours,
+    )
     if isinstance(found, ListedPartners):
         return PairSource("given", found, request.rows)
     return PairSource("given", ListedPartners.from_table(found), request.rows, neighbours=found)
 
 
-def perceptual_features(
-    request: PairRequest, backbones: dict[str, Backbone]
+def _perceptual_features(
+    request: PairRequest,
 ) -> tuple[Float[Tensor, "n f"], dict[str, Any] | None]:
     """Give one row of features per image of the split, and their name in the cache.
 
@@ -94,39 +189,35 @@ def perceptual_features(
     wanted = request.features
     if isinstance(wanted, np.ndarray | Tensor):
         features = _rows_of(wanted, request, "features")
-        return features, {"features": hash_tensor(features)}
+        return features, {"features": digest_rows(features.numpy())}
     if isinstance(wanted, str):
-        if wanted not in backbones:
+        if wanted not in BACKBONES:
             raise UserError(
-                f"features={wanted!r} is not a backbone; choose one of {', '.join(backbones)}, "
+                f"features={wanted!r} is not a backbone; choose one of {', '.join(BACKBONES)}, "
                 "a function of images, or an array with one row per image"
             )
         size = request.input_size or input_size_for(request.dataset.image_size)
-        extractor = backbones[wanted](size, request.weights, request.cache_dir)
+        extractor = BACKBONES[wanted](size, request.weights, request.cache_dir)
     else:
         extractor = FeatureExtractor(wanted, _CALLABLE_BATCH, key=None)
-    key = None
-    if extractor.key is not None:
-        key = {**request.content_key(), "features": extractor.key}
-
-    def compute() -> Iterator[Tensor]:
-        return feature_blocks(
-            request.dataset,
-            request.rows,
-            extractor,
-            device=request.device,
-            ranks=request.ranks,
-            progress=request.progress,
-        )
-
-    table, _ = request.cache.fetch("features", key, len(request.rows), compute)
-    return table, key
+    named = extractor.key is not None
+    key = {**request.content_key(), "features": extractor.key} if named else None
+    compute = partial(
+        feature_blocks,
+        request.dataset,
+        request.rows,
+        extractor,
+        device=request.device,
+        ranks=request.ranks,
+        progress=request.progress,
+    )
+    return request.cached("features", key, compute)[0], key
 
 
 def _nearest(
     strategy: str,
     request: PairRequest,
-    features: Float[Tensor, "n f"] | PixelRows,
+    features: FeatureRows,
     key: dict[str, Any] | None,
     groups: Int64[np.ndarray, " n"] | None = None,
 ) -> PairSource:
@@ -137,14 +228,14 @@ def _nearest(
             **key,
             "n_neighbours": request.n_neighbours,
             "search": "exact" if searches_exactly else "faiss",
-            "groups": None if groups is None else hash_tensor(torch.from_numpy(groups)),
+            "groups": None if groups is None else digest_rows(groups),
         }
 
     notes: dict[str, Any] = {"recall": None}
 
     def compute() -> Iterator[Tensor]:
         if searches_exactly:
-            yield nearest_neighbours(
+            table = nearest_neighbours(
                 features,
                 request.n_neighbours,
                 groups=groups,
@@ -152,18 +243,17 @@ def _nearest(
                 ranks=request.ranks,
                 progress=request.progress,
             )
-            return
-        table, notes["recall"] = approximate.approximate_neighbours(
-            features,
-            request.n_neighbours,
-            scratch=request.cache_dir / "pairs",
-            ranks=request.ranks,
-            progress=request.progress,
-        )
+        else:
+            table, notes["recall"] = approximate_neighbours(
+                features,
+                request.n_neighbours,
+                scratch=request.cache_dir / "pairs",
+                ranks=request.ranks,
+                progress=request.progress,
+            )
         yield table
 
-    n_rows = len(request.rows)
-    table, kept = request.cache.fetch("neighbours", key, n_rows, compute, lambda: notes)
+    table, kept = request.cached("neighbours", key, compute, lambda: notes)
     partners = ListedPartners.from_table(table)
     return PairSource(strategy, partners, request.rows, neighbours=table, recall=kept["recall"])
 
@@ -174,7 +264,7 @@ def _is_exact(request: PairRequest) -> bool:
         return request.search == "exact"
     if len(request.rows) <= EXACT_LIMIT:
         return True
-    if approximate.is_available():
+    if not missing_modules("faiss"):
         return False
     _LOG.warning(
         "searching %d images exactly takes long; pip install 'transop[faiss]' for a faster, "
@@ -196,4 +286,5 @@ def _rows_of(values: np.ndarray | Tensor, request: PairRequest, name: str) -> Fl
     if len(table) != len(request.rows):
         table = table[request.rows]
     table = table.flatten(1)
-    return table if table.is_floating_point() else table.float()
+    is_known_to_numpy = table.dtype in (torch.float16, torch.float32, torch.float64)
+    return table if is_known_to_numpy else table.float()

@@ -9,7 +9,7 @@ from jinja2 import Environment, StrictUndefined
 
 from transop import __version__
 from transop.artifacts import write_atomically
-from transop.describe import about, duration, headlines, phase_results
+from transop.report.describe import about, duration, headlines, phase_results
 from transop.report.pictures import collect_pictures, draw_curves, kept_identity
 from transop.run import Run
 

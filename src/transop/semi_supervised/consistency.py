@@ -124,13 +124,17 @@ def train_consistently(
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
-        decay = min(_AVERAGE_DECAY, step / (step + 10))
-        with torch.no_grad():
-            for mean, weight in zip(average.parameters(), network.parameters(), strict=True):
-                mean.lerp_(weight, 1 - decay)
+        _follow(average, network, min(_AVERAGE_DECAY, step / (step + 10)))
         believed += share
     best = average if settings.teacher == "average" else network
     return best.eval(), {"believed": believed / settings.n_steps}
+
+
+@torch.no_grad()
+def _follow(average: nn.Module, network: nn.Module, decay: float) -> None:
+    """Bring averaged weights closer to a network's."""
+    for mean, weight in zip(average.parameters(), network.parameters(), strict=True):
+        mean.lerp_(weight, 1 - decay)
 
 
 class _Guesses:

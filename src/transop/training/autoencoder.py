@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from transop.artifacts.pretrained import read_pretrained
 from transop.data import ImageDataset
 from transop.errors import ArtifactError
 from transop.networks import Autoencoder, prefer_channels_last
-from transop.pretrained import read_pretrained
 from transop.training.batches import BatchOrder
 from transop.training.loop import Loop, steps_in
 from transop.training.schedule import schedule_rate

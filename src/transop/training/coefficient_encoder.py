@@ -52,13 +52,13 @@ def train_coefficient_encoder(
         opinion identity is.
     """
     settings = session.settings.coefficient_encoder
-    identity = Identity.of(model)
+    identity, multiplier = Identity.of(model), settings.scale_multiplier
     with session.seeded("weights", PHASE):
         encoder = CoefficientEncoder(
             model.latent_dimension,
             model.operators.n_operators,
             hidden=settings.hidden,
-            scale_multiplier=settings.scale_multiplier,
+            scale_multiplier=model.prior_scale if multiplier == "neighbours" else multiplier,
         ).to(session.device)
     for module in (model.autoencoder, identity.network):
         module.eval().requires_grad_(False)

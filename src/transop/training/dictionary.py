@@ -11,7 +11,7 @@ from torch import Tensor
 
 from transop.config import ObjectiveSettings
 from transop.inference import relative_miss, share_covered
-from transop.learning_step import Objective, OperatorStep
+from transop.learning.step import Objective, OperatorStep
 from transop.operators import TransportOperators
 from transop.training.diagnostics import OperatorMonitor
 from transop.training.loop import Loop

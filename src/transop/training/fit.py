@@ -148,9 +148,8 @@ def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]
         wanted["classifier"] = PHASES["classifier"]
     if "classifier" in wanted and choose_source(settings, dataset) is None:
         logger.warning(
-            "data set '%s' has no labels that differ, and too few images for a neighbour graph: "
-            "leaving out identity and the coefficient encoder (moves go half the way to the "
-            "nearest image)",
+            "data set '%s' has no labels that differ and too few images for a neighbour graph: no "
+            "identity and no coefficient encoder (moves go half the way to the nearest image)",
             dataset.meta.name,
         )
         del wanted["classifier"]

@@ -16,9 +16,9 @@ import torch
 from transop.artifacts import RunFolder, describe_environment, write_atomically, write_json
 from transop.config import Settings, load_settings
 from transop.data import ImageDataset
+from transop.data.run_data import ARRAY, load_and_record, with_source
 from transop.errors import ArtifactError
 from transop.progress import Progress, silent
-from transop.run_data import ARRAY, load_and_record, with_source
 from transop.sharing import Ranks, is_first_process
 from transop.training.processes import run_on_several
 from transop.training.session import Session, check_devices, choose_device, count_processes

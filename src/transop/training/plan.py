@@ -13,6 +13,7 @@ from torch.nn.functional import mse_loss
 
 from transop.config import Settings, settings_from_tree
 from transop.data import ImageDataset, cache_folder
+from transop.data.run_data import load_run_data
 from transop.errors import UserError
 from transop.identity import choose_source
 from transop.identity.choice import FEWEST_IMAGES
@@ -28,19 +29,19 @@ from transop.operators import laplace_from_uniform, transport
 from transop.pairs import BACKBONES, extract_features
 from transop.pairs.features import input_size_for
 from transop.progress import Progress, silent
-from transop.run_data import load_run_data
 
 logger = logging.getLogger(__name__)
 
 # What becomes of the time: the network, the operators, identity and scales, pictures and report.
 SHARES = {"autoencoder": 0.5, "operators": 0.2, "identity": 0.14, "closing": 0.16}
-_WIDTHS = (32, 16, 8)
+_WIDTHS = (8, 16, 32)
+_WIDER = 1.5  # twice the width takes at least so many times as long
 _FEWEST_EPOCHS, _FEWEST_STEPS = 12, 1_500  # below this a wider network is not worth its time
 _MOST_EPOCHS = {"autoencoder": 150.0, "operators": 60.0, "coefficient_encoder": 60.0}
 _FEW_IMAGES, _MORE_EPOCHS = 1_000, 5  # few images may be seen so many times as often
 _MOST_STEPS = {"autoencoder": 40_000, "operators": 4_000, "coefficient_encoder": 4_000}
 _MOST_ON_PAIRS = 0.3  # of the time; beyond that pairs are made of latents
-_TRIAL_SECONDS = 0.8
+_TRIAL_SECONDS = 0.5
 # What a phase does beside its steps, in steps: choosing the objective, the scales of neighbours.
 _BESIDE = {"autoencoder": 0, "operators": 800, "coefficient_encoder": 400}
 _USUAL = 64  # pixels; larger images cost time that few folders repay
@@ -109,27 +110,29 @@ def make_plan(
         "runtime": {"seed": seed, "device": device},
         "autoencoder": {"latent_dimension": 2},
     }
+    start = time.monotonic()
     given = dataset if isinstance(dataset, ImageDataset) else None
     images = load_run_data(settings_from_tree(base, Settings), dataset=given, progress=progress)
-    size = _working_size(images.image_size)
-    if size != images.image_size:
+    planner = _Planner(images, minutes, start)
+    if (size := _working_size(planner)) != images.image_size:
         base["data"]["image_size"] = size
-        images = load_run_data(
-            settings_from_tree(base, Settings), dataset=images, progress=progress
-        )
-    return _Planner(images, minutes).plan(base), images
+        # From the source again: pixels that were resized twice would be other images.
+        images = load_run_data(settings_from_tree(base, Settings), dataset=given, progress=progress)
+        planner = _Planner(images, minutes, start)
+    return planner.plan(base), images
 
 
-def _working_size(size: int) -> int:
-    """Keep images up to 64 pixels as they are; larger ones cost time that few folders repay."""
-    return min(size, 64)
+def _working_size(planner: _Planner) -> int:
+    """Choose the side of the images: their own up to 64 pixels, 32 when time is short."""
+    size = planner.images.image_size
+    return _SMALL if size > _SMALL and planner.in_a_hurry() else min(size, _USUAL)
 
 
 class _Planner:
     """Chooses settings for some images and some minutes."""
 
-    def __init__(self, images: ImageDataset, minutes: float) -> None:
-        self.images, self.minutes = images, minutes
+    def __init__(self, images: ImageDataset, minutes: float, start: float) -> None:
+        self.images, self.minutes, self.start = images, minutes, start
         self.n = len(images.splits["train"])
         self.reasons: list[str] = []
         self.batch = min(128 if self.n > 20_000 else 64, max(2, self.n // 2))
@@ -139,10 +142,11 @@ class _Planner:
     def plan(self, tree: dict[str, Any]) -> FitPlan:
         budget = 60 * self.minutes
         strategy, pairs = self._pairs(budget)
-        time_left = budget - pairs
-        width, step = self._width(SHARES["autoencoder"] * time_left)
+        width, step = self._width(SHARES["autoencoder"] * (budget - pairs))
         operator_batch = min(100, self.n)
         pace = Pace(step, self._time_operators(operator_batch), self._time_encoder(), pairs)
+        looked = time.monotonic() - self.start  # reading and trials count too; reading comes twice
+        time_left = max(0.2 * budget, budget - pairs - looked)
         tree |= {
             "autoencoder": {
                 "latent_dimension": self.dimension,
@@ -161,12 +165,20 @@ class _Planner:
             },
             "fine_tuning": {"epochs": 0},
             "classifier": {"domain": "latent", "batch_size": min(250, self.n)},
-            "coefficient_encoder": {"batch_size": min(250, self.n), "kl_weight": 0.3},
+            "coefficient_encoder": {
+                "batch_size": min(250, self.n),
+                "kl_weight": 0.3,
+                "scale_multiplier": "neighbours",
+            },
         }
         settings = with_epochs(settings_from_tree(tree, Settings), pace, time_left, self.n)
         source = choose_source(settings, self.images)
         self.reasons.append(_identity_reason(source, self.n))
-        seconds = estimate(settings, pace, self.n) | {"closing": SHARES["closing"] * time_left}
+        seconds = {
+            "planning": looked,
+            **estimate(settings, pace, self.n),
+            "closing": SHARES["closing"] * time_left,
+        }
         return FitPlan(settings, self.minutes, seconds, pace, tuple(self.reasons))
 
     def _objective(self, step: float, seconds: float) -> str:
@@ -179,7 +191,7 @@ class _Planner:
 
     def in_a_hurry(self) -> bool:
         """Say whether even the narrowest network would see too few of these images."""
-        step, enough = self._time_autoencoder(_WIDTHS[-1]), self._enough_steps()
+        step, enough = self._time_autoencoder(_WIDTHS[0]), self._enough_steps()
         return step * enough > SHARES["autoencoder"] * 60 * self.minutes
 
     def _enough_steps(self) -> int:
@@ -199,13 +211,17 @@ class _Planner:
 
     def _width(self, seconds: float) -> tuple[int, float]:
         """Choose the widest network that still sees the images often enough."""
-        for width in _WIDTHS:
-            step = self._time_autoencoder(width)
-            if step * self._enough_steps() <= seconds or width == _WIDTHS[-1]:
-                rate = self.batch / step
-                self.reasons.append(f"network of width {width}: {rate:,.0f} images per second here")
-                return width, step
-        raise AssertionError("the narrowest width is always taken")
+        width, step = _WIDTHS[0], self._time_autoencoder(_WIDTHS[0])
+        for wider in _WIDTHS[1:]:
+            if _WIDER * step * self._enough_steps() > seconds:
+                break
+            longer = self._time_autoencoder(wider)
+            if longer * self._enough_steps() > seconds:
+                break
+            width, step = wider, longer
+        rate = self.batch / step
+        self.reasons.append(f"network of width {width}: {rate:,.0f} images per second here")
+        return width, step
 
     def _pairs(self, budget: float) -> tuple[str, float]:
         """Pair by perceptual features if the time allows it, else by latents."""
@@ -260,13 +276,12 @@ class _Planner:
                 z0, z1, self.n_operators, sparsity_weight=0.05, n_steps=n_steps, batch_size=batch
             )
 
-        learn(1)()  # compiles
-        short, long = _seconds(learn(1), warm=False), _seconds(learn(6), warm=False)
+        short, long = _seconds(learn(1)), _seconds(learn(6), warm=False)
         return max(1e-4, (long - short) / 5)
 
     def _time_encoder(self) -> float:
         points = torch.randn(min(250, self.n), self.dimension)
-        operators = 0.3 * torch.randn(self.n_operators, self.dimension, self.dimension)
+        operators = torch.randn(self.n_operators, self.dimension, self.dimension) / self.dimension
         encoder = CoefficientEncoder(self.dimension, self.n_operators)
         judge = LatentClassifier(latent_dimension=self.dimension, n_classes=10)
         optimiser = torch.optim.Adam(encoder.parameters(), 1e-4)
@@ -343,7 +358,7 @@ def _seconds(work: Callable[[], Any], *, warm: bool = True) -> float:
     if warm:
         work()
     start, n_calls = time.perf_counter(), 0
-    while n_calls < 2 or (n_calls < 50 and time.perf_counter() - start < _TRIAL_SECONDS):
+    while n_calls < 1 or (n_calls < 50 and time.perf_counter() - start < _TRIAL_SECONDS):
         work()
         n_calls += 1
     return (time.perf_counter() - start) / n_calls

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -65,6 +66,7 @@ def train_in_time(
     *,
     named: bool,
     progress: Progress = silent,
+    announce: Callable[[str], None] = logger.info,
 ) -> ManifoldAutoencoder:
     """Follow a plan; after each part the rest is fitted into the time that is left.
 
@@ -75,6 +77,7 @@ def train_in_time(
         start: when the minutes began, by ``time.monotonic``.
         named: whether the settings name a folder or data set that can be opened again.
         progress: announces long work.
+        announce: is told before each part how much time is left.
     """
     settings, end = plan.settings, start + 60 * plan.minutes
     model: ManifoldAutoencoder | None = None
@@ -83,7 +86,8 @@ def train_in_time(
         if number > 0:
             settings = _fit_into(plan, settings, stage, left, images)
             write_atomically(folder.config_file, settings.to_toml().encode())
-        logger.info("%s: about %s left", " and ".join(stage).replace("_", " "), _minutes(left))
+        part = " and ".join(stage).replace("_", " ")
+        announce(f"{part}: about {_minutes(left)} left for everything")
 
         def phases(chosen: Settings, dataset: ImageDataset, stage: Any = stage) -> dict[str, Phase]:
             return {k: v for k, v in wanted_phases(chosen, dataset).items() if k in stage}

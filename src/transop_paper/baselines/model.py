@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from transop.artifacts import read_pretrained, write_pretrained
 from transop.errors import ArtifactError
 from transop.networks import prefer_channels_last
-from transop.pretrained import read_pretrained, write_pretrained
 
 _CHUNK = 250  # images through a network at once: larger chunks leave the cache and are slower
 

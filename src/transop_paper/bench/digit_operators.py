@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transop.data import load_dataset
-from transop.learning_step import Objective, OperatorStep
+from transop.learning import Objective, OperatorStep
 from transop.operators import TransportOperators
 from transop.progress import Progress, silent
 

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
+from transop.artifacts import write_rows
 from transop.data import DatasetMeta, ImageDataset
 from transop.errors import UserError
-from transop.mapped import write_rows
 from transop.networks import build_autoencoder, prefer_channels_last
 from transop.progress import Progress, silent
 from transop_paper.bench.cost import memory_now, start_watching_memory

@@ -25,6 +25,7 @@ from transop.operators import TransportOperators, transport
 from transop.progress import Progress, silent
 from transop.training import DictionaryLearner, Loop, Session
 from transop_paper.bench.digit_operators import LearnedProblem, learn_operators
+from transop_paper.contenders import CONTENDERS
 
 REFERENCE = "proximal-nesterov"  # what the paper's authors ran
 _REPORT_EVERY = 50  # steps between two lines of metrics, as in a long phase
@@ -179,7 +180,7 @@ class _Authors:
         z0, z1 = batch
         dictionary = self.operators.operators
         c = infer_coefficients(
-            dictionary.detach(), z0, z1, sparsity_weight=self._weight, solver=REFERENCE
+            dictionary.detach(), z0, z1, sparsity_weight=self._weight, solver=CONTENDERS[REFERENCE]
         ).coefficients
         missed = z1 - transport(dictionary, c, z0, method="dense")
         loss = missed.square().sum(1).mean() / 2 + operator_penalty(dictionary, self._decay)

@@ -14,7 +14,7 @@ from transop.cli import Terminal
 from transop.errors import UserError
 
 if TYPE_CHECKING:
-    from transop_paper.scarce import Difference, Protocol, Summary
+    from transop_paper.scarce import Difference, Protocol, Row, Summary
 
 _PANEL = "For table1"
 _SEEDS = {"full": 10, "quick": 2}
@@ -82,14 +82,7 @@ def make_table(
         _list_rows(terminal, wanted.dataset or "mnist", as_json=as_json)
         return
 
-    from transop_paper.scarce import (
-        ENTRY,
-        compare_rows,
-        find_rows,
-        open_experiment,
-        run_table,
-        summarise,
-    )
+    from transop_paper.scarce import find_rows, open_experiment, run_table
 
     quick = wanted.run is None and wanted.dataset is None
     scale = wanted.scale or ("quick" if quick else "full")
@@ -114,15 +107,29 @@ def make_table(
             force=force,
             progress=terminal.progress,
         )
+    _report(terminal, rows, results, target, as_json=as_json)
+
+
+def _report(
+    terminal: Terminal,
+    rows: Sequence[Row],
+    results: Sequence[dict[str, Any]],
+    target: Path,
+    *,
+    as_json: bool,
+) -> None:
+    """Write the table and the differences from our entry, and show both."""
+    from transop_paper.scarce import ENTRY, compare_rows, summarise
+
     summaries = summarise(rows, results)
     differences = compare_rows(results, ENTRY) if any(row.name == ENTRY for row in rows) else []
     files = _write(summaries, differences, target)
     if as_json:
         terminal.result_json([dataclasses.asdict(summary) for summary in summaries])
-    else:
-        _show(terminal, summaries)
-        _show_differences(terminal, differences)
-        terminal.notice(f"written: {', '.join(str(file) for file in files)}")
+        return
+    _show(terminal, summaries)
+    _show_differences(terminal, differences)
+    terminal.notice(f"written: {', '.join(str(file) for file in files)}")
 
 
 def _quick_run(terminal: Terminal) -> Path:

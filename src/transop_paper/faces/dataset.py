@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int8, UInt8
 
+from transop.artifacts import map_rows, write_rows
 from transop.data import (
     CELEBA_ATTRIBUTES,
     SIXTEEN_ATTRIBUTES,
@@ -24,7 +25,6 @@ from transop.data import (
     split_sizes,
 )
 from transop.errors import DataError
-from transop.mapped import map_rows, write_rows
 from transop.progress import Progress, silent
 from transop_paper.faces import drawing
 from transop_paper.faces.drawing import FACTOR_NAMES, draw_faces, sample_factors

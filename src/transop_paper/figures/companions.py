@@ -12,11 +12,11 @@ from torch import Tensor
 
 from transop.artifacts import RunFolder, read_json
 from transop.config import Settings, as_override, load_settings
+from transop.data import DataRecord, with_source
 from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
 from transop.run import Run
-from transop.run_data import DataRecord, with_source
 from transop.training import Session, train, train_classifier
 from transop_paper.baselines import BASELINES, Baseline
 from transop_paper.baselines.settings import BaselineSettings, baseline_settings

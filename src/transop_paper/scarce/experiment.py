@@ -18,12 +18,11 @@ from torch import Tensor
 from transop.artifacts import read_json, write_json
 from transop.augment import Guard, TransportAugment
 from transop.config import Settings
-from transop.data import ImageDataset, load_dataset
+from transop.data import ImageDataset, load_dataset, load_run_data, with_source
 from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
 from transop.run import Run
-from transop.run_data import load_run_data, with_source
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.few_label_identity import learn_identity
 from transop_paper.scarce.protocol import Protocol, draw_labelled, score, train_network
@@ -63,21 +62,21 @@ class Experiment:
         facts = {"dataset": self.dataset.content_hash(), "run": self.fingerprint}
         return self.out / "shared" / _digest(facts) / name
 
-    def identity_folder(self, distortion: Row, seed: int, source: str = "labels") -> Path:
+    def identity_folder(self, seed: int, source: str, **more: Any) -> Path:
         """Name the folder of what is learned from one seed's labels, after all that decides it.
 
         Args:
-            distortion: the row whose fixed augmentation is used.
             seed: which labelled images.
-            source: how the labels are used.
+            source: how their labels are used.
+            **more: further facts that decide the result.
         """
         facts = {
-            "protocol": dataclasses.asdict(self.protocol),
-            "distortion": dataclasses.asdict(distortion),
+            "n_per_class": self.protocol.n_per_class,
             "dataset": self.dataset.content_hash(),
             "run": self.fingerprint,
             "settings": None if self.settings is None else self.settings.to_toml(),
             "source": source,
+            **more,
         }
         return self.out / "identities" / f"seed-{seed}-{_digest(facts)}"
 
@@ -280,7 +279,12 @@ def _make_augment(
             distortion,
             protocol=experiment.protocol,
             seed=seed,
-            folder=experiment.identity_folder(distortion, seed),
+            folder=experiment.identity_folder(
+                seed,
+                "labels",
+                protocol=dataclasses.asdict(experiment.protocol),
+                distortion=dataclasses.asdict(distortion),
+            ),
             progress=progress,
         )
     return TransportAugment(

@@ -125,6 +125,7 @@ class LeastLiked:
         latents: all training images, in scaled units.
         multiplier: factor on the encoder's scales.
         threshold: probability that the latent classifier must keep; None for no guard.
+        residual: share of the detail lost by the autoencoder that is added back.
         generator: where the randomness comes from.
     """
 
@@ -135,23 +136,29 @@ class LeastLiked:
         *,
         multiplier: float,
         threshold: float | None,
+        residual: float = 0.0,
         generator: torch.Generator,
     ) -> None:
         self._model, self._latents, self._generator = model, latents, generator
-        self._multiplier, self._threshold = multiplier, threshold
+        self._multiplier, self._threshold, self._residual = multiplier, threshold, residual
 
-    def move(self, rows: Int[Tensor, " b"], network: nn.Module) -> Float[Tensor, "b c h w"]:
-        """Give images of moved points; a refused point stays where it was."""
+    def move(
+        self, rows: Int[Tensor, " b"], images: Float[Tensor, "b c h w"], network: nn.Module
+    ) -> Float[Tensor, "b c h w"]:
+        """Move the images of some rows; a refused point stays where it was."""
         points = self._latents[rows]
         scales = self._multiplier * self._model.scales_at(points)
         drawn = torch.randn(scales.shape, generator=self._generator)
         direction = self._steepest(network, points, scales, drawn)
-        moved = self._model.transport(points, _unit(direction) * scales)
+        moved = self._model.transport(_unit(direction) * scales, points)
         if self._threshold is not None:
             names = self._model.classify_latents(points).argmax(1, keepdim=True)
             kept = self._model.classify_latents(moved).softmax(1).gather(1, names)
             moved = torch.where(kept < self._threshold, points, moved)
-        return self._model.decode(moved)
+        pictures = self._model.decode(moved)
+        if self._residual:
+            pictures += self._residual * (images - self._model.decode(points))
+        return pictures.clamp(0, 1)
 
     def _steepest(
         self, network: nn.Module, points: Tensor, scales: Tensor, drawn: Tensor
@@ -161,7 +168,7 @@ class LeastLiked:
             before = network(self._model.decode(points)).softmax(1)
         start = (_SMALL * _unit(drawn)).requires_grad_(True)
         with torch.enable_grad():
-            moved = self._model.transport(points, start * scales, gradients=True)
+            moved = self._model.transport(start * scales, points, gradients=True)
             after = network(self._model.decode(moved, gradients=True)).log_softmax(1)
             change = kl_div(after, before, reduction="sum")
         (gradient,) = torch.autograd.grad(change, start)
@@ -178,10 +185,22 @@ def fill_pool(
     mover: Mover,
     model: ManifoldAutoencoder,
     latents: Float[Tensor, "n d"],
+    images: Callable[[Tensor], Tensor],
+    *,
     n_copies: int,
+    residual: float = 0.0,
     progress: Progress = silent,
 ) -> tuple[UInt8[Tensor, "n copies c h w"], float]:
     """Draw moved copies of every image, in bytes to save memory.
+
+    Args:
+        mover: draws the moves.
+        model: decodes them.
+        latents: all images, in scaled units.
+        images: gives the images of some rows.
+        n_copies: of every image.
+        residual: share of the detail lost by the autoencoder that is added back.
+        progress: announces the work.
 
     Returns:
         The copies, and the mean length of the moves relative to the latents' length.
@@ -193,9 +212,11 @@ def fill_pool(
     for start in progress(starts, "moving images", len(starts)):
         rows = torch.arange(start, min(start + _AT_ONCE, n))
         sizes = torch.linalg.vector_norm(latents[rows], dim=1).clamp_min(1e-12)
+        lost = residual * (images(rows) - model.decode(latents[rows])) if residual else 0.0
         for copy in range(n_copies):
             points = mover.move(rows)
             moves = torch.linalg.vector_norm(points - latents[rows], dim=1) / sizes
             length += float(moves.sum()) / (n * n_copies)
-            pool[rows, copy] = model.decode(points).mul(255).round_().to(torch.uint8)
+            pictures = (model.decode(points) + lost).clamp(0, 1)
+            pool[rows, copy] = pictures.mul(255).round_().to(torch.uint8)
     return pool, length

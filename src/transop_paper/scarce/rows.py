@@ -28,6 +28,7 @@ class Unlabelled:
             of a first ``"network"`` trained on the labelled images.
         moves: changed copies are moved along ``"operators"``, or as far in random directions
             (``"noise"``) or along straight ``"lines"`` to neighbours.
+        residual: share of the detail lost by the autoencoder that is added back to moved copies.
         adversarial: share of unlabelled images that are moved, instead, in the direction of the
             operators that changes the network's opinion most.
         elastic: changed copies are distorted elastically, after moves.
@@ -39,6 +40,7 @@ class Unlabelled:
     features: Literal["latent", "pixel"] = "latent"
     opinion: Literal["graph", "network"] | None = None
     moves: Literal["operators", "noise", "lines"] | None = None
+    residual: float = 0.0
     adversarial: float = 0.0
     elastic: bool = True
     teacher: Literal["network", "average"] | None = None
@@ -70,7 +72,8 @@ class Row:
         threshold: probability a guard insists on; None for no guard.
         fixed: the fixed augmentation that follows, if any.
         n, m: number and magnitude of RandAugment's operations.
-        alpha, sigma: strength and smoothness of the elastic distortion, in pixels.
+        alpha, sigma: strength and smoothness of the elastic distortion, in pixels; also of
+            copies of unlabelled images.
         unlabelled: how unlabelled training images are used; None for not at all.
         paper: mean and deviation of the test accuracy in the paper, if it has this row.
     """
@@ -202,7 +205,6 @@ _BASE: tuple[Row, ...] = (
         Row(
             name,
             title,
-            multiplier=2.0,
             threshold=0.8,
             unlabelled=dataclasses.replace(_ENTRY, **changes),
         )
@@ -221,16 +223,30 @@ GROUPS: dict[str, tuple[str, ...]] = {
 _ELASTIC: dict[str, dict[str, Any]] = {"fashion-mnist": {"alpha": 24.0}}
 _GUARD: dict[str, dict[str, Any]] = {"fashion-mnist": {"n_steps": 4, "threshold": 0.5}}
 
+_SEMI_MOVES: dict[str, dict[str, Any]] = {"fashion-mnist": {"multiplier": 0.5}}
+_SEMI: dict[str, dict[str, Any]] = {
+    "fashion-mnist": {
+        "believe": 0.0,
+        "loss": "probabilities",
+        "opinion_share": 0.5,
+        "residual": 1.0,
+    }
+}
+
 
 def known_rows(dataset: str) -> dict[str, Row]:
     """List the rows of the table by name, with the settings chosen for a data set."""
     rows = {}
     for row in _BASE:
         changes: dict[str, Any] = {}
-        if row.fixed == "elastic" and row.name != "elastic-paper":
+        elastic = row.fixed == "elastic" or row.unlabelled is not None
+        if elastic and row.name != "elastic-paper":
             changes |= _ELASTIC.get(dataset, {})
         if row.threshold is not None and row.labels == "all":
             changes |= _GUARD.get(dataset, {})
+        if row.name in _ABLATIONS and row.unlabelled is not None:
+            changes |= _SEMI_MOVES.get(dataset, {})
+            changes["unlabelled"] = dataclasses.replace(row.unlabelled, **_SEMI.get(dataset, {}))
         if dataset != "mnist":
             changes["paper"] = None  # the paper has this table for MNIST only
         rows[row.name] = dataclasses.replace(row, **changes)
@@ -293,6 +309,7 @@ def _yes_or_no(text: str) -> bool:
 
 
 _CHANGEABLE_UNLABELLED: dict[str, Any] = {
+    "residual": float,
     "adversarial": float,
     "opinion_share": float,
     "believe": float,

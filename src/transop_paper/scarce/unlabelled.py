@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -158,9 +159,9 @@ class UnlabelledRow:
             return None
         if self._wanted.opinion == "graph":
             return torch.from_numpy(self.graph_opinion()).float()
-        distortion = self._distortion()
+        elastic = known_rows(self._data.meta.name)["elastic"]
         images = TrainingImages(
-            distortion,
+            dataclasses.replace(elastic, alpha=self._row.alpha, sigma=self._row.sigma),
             self._data.batch(self._train_rows[self._labelled]),
             self._labels,
             augment=None,
@@ -181,9 +182,6 @@ class UnlabelledRow:
             parts = torch.split(torch.from_numpy(self._train_rows), _AT_ONCE)
             return torch.cat([first(self._data.batch(part)).softmax(1) for part in parts]).clone()
 
-    def _distortion(self) -> Row:
-        return known_rows(self._data.meta.name)["elastic"]
-
     def _moved_images(
         self, opinion: Float[Tensor, "n k"]
     ) -> tuple[UInt8[Tensor, "n copies c h w"], float, LeastLiked]:
@@ -197,7 +195,7 @@ class UnlabelledRow:
             latents,
             opinion,
             seed=self._seed,
-            folder=self._experiment.identity_folder(self._distortion(), self._seed, "graph"),
+            folder=self._experiment.identity_folder(self._seed, "graph"),
             progress=self._progress,
         )
         k = min(_NEAREST, len(latents) - 1)
@@ -214,12 +212,21 @@ class UnlabelledRow:
             threshold=self._row.threshold,
             generator=self._generator,
         )
-        pool, length = fill_pool(mover, model, latents, self._protocol.n_copies, self._progress)
+        pool, length = fill_pool(
+            mover,
+            model,
+            latents,
+            self._images,
+            n_copies=self._protocol.n_copies,
+            residual=self._wanted.residual,
+            progress=self._progress,
+        )
         least_liked = LeastLiked(
             model,
             latents,
             multiplier=self._row.multiplier,
             threshold=self._row.threshold,
+            residual=self._wanted.residual,
             generator=self._generator,
         )
         return pool, length, least_liked
@@ -240,11 +247,11 @@ class UnlabelledRow:
 
         def draw_unlabelled(n: int) -> tuple[Tensor, Tensor, Tensor]:
             rows = torch.randint(len(self._train_rows), (n,), generator=self._generator)
-            changed = self._moved(rows, pool)
-            n_against = round(self._wanted.adversarial * n)
-            if least_liked is not None and n_against:
-                changed[:n_against] = least_liked.move(rows[:n_against], network)
-            return rows, data.batch(self._train_rows[rows.numpy()]), self._distorted(changed)
+            images, changed = self._images(rows), self._moved(rows, pool)
+            against = slice(round(self._wanted.adversarial * n))
+            if least_liked is not None and against.stop:
+                changed[against] = least_liked.move(rows[against], images[against], network)
+            return rows, images, self._distorted(changed)
 
         trained, more = train_consistently(
             network,
@@ -274,11 +281,14 @@ class UnlabelledRow:
             weight_decay=protocol.weight_decay,
         )
 
+    def _images(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "b c h w"]:
+        return self._data.batch(self._train_rows[rows.numpy()])
+
     def _moved(
         self, rows: Int[Tensor, " b"], pool: UInt8[Tensor, "n copies c h w"] | None
     ) -> Float[Tensor, "b c h w"]:
         """Give training images, most of them moved."""
-        images = self._data.batch(self._train_rows[rows.numpy()])
+        images = self._images(rows)
         if pool is None:
             return images
         real = torch.rand(len(rows), generator=self._generator) < self._protocol.real_share
@@ -289,7 +299,6 @@ class UnlabelledRow:
     def _distorted(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
         if not self._wanted.elastic:
             return images
-        distortion = self._distortion()
         return distort_elastically(
-            images, alpha=distortion.alpha, sigma=distortion.sigma, generator=self._generator
+            images, alpha=self._row.alpha, sigma=self._row.sigma, generator=self._generator
         )

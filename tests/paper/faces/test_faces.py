@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from transop.data import SIXTEEN_ATTRIBUTES, load_dataset
-from transop.data.celeba_layout import CELEBA_ATTRIBUTES
+from transop.data import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES, load_dataset
 from transop.errors import DataError
 from transop_paper.faces import dataset as faces_module
 from transop_paper.faces import generate_faces, write_faces

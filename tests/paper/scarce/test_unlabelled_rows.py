@@ -146,8 +146,8 @@ def test_least_liked_moves_change_the_networks_opinion_more_than_random_ones(mod
     scales = model.scales_at(latents)
     drawn = torch.randn(scales.shape, generator=generator)
     drawn = torch.nn.functional.normalize(drawn, dim=1) * scales.shape[1] ** 0.5
-    at_random = model.decode(model.transport(latents, drawn * scales))
-    assert change(against.move(rows, network)) > 1.2 * change(at_random)
+    at_random = model.decode(model.transport(drawn * scales, latents))
+    assert change(against.move(rows, model.decode(latents), network)) > 1.2 * change(at_random)
 
 
 def test_least_liked_moves_are_guarded(model, latents):
@@ -157,17 +157,29 @@ def test_least_liked_moves_are_guarded(model, latents):
     guarded = LeastLiked(
         model, latents, multiplier=1.0, threshold=0.8, generator=torch.Generator().manual_seed(0)
     )
-    moved = guarded.move(torch.arange(120), network)
+    moved = guarded.move(torch.arange(120), model.decode(latents), network)
     torch.testing.assert_close(moved, model.decode(latents))
 
 
 def test_the_pool_holds_decoded_moves_and_their_mean_length(model, latents):
-    pool, length = fill_pool(mover(model, latents, "operators"), model, latents, 2)
+    operators = mover(model, latents, "operators")
+    pool, length = fill_pool(operators, model, latents, lambda rows: None, n_copies=2)
     assert pool.shape == (120, 2, 1, 16, 16)
     again = mover(model, latents, "operators").move(torch.arange(120))
     expected = model.decode(again).mul(255).round().to(torch.uint8)
     assert torch.equal(pool[:, 0], expected)
     assert 0 < length < 5
+
+
+def test_lost_detail_is_added_back_to_moved_copies(model, latents):
+    images = torch.rand(120, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+    still = mover(model, latents, "operators")
+    still.move = lambda rows: latents[rows]
+    pool, length = fill_pool(
+        still, model, latents, lambda rows: images[rows], n_copies=1, residual=1.0
+    )
+    assert length == 0
+    assert (pool[:, 0] / 255 - images).abs().max() < 0.01
 
 
 def test_numbers_of_unlabelled_rows_can_be_changed_by_name():
@@ -180,8 +192,9 @@ def test_numbers_of_unlabelled_rows_can_be_changed_by_name():
         row("fixmatch@balanced=maybe")
 
 
-def test_ablations_differ_from_the_entry_in_what_they_say_alone():
-    rows = known_rows("mnist")
+@pytest.mark.parametrize("dataset", ["mnist", "fashion-mnist"])
+def test_ablations_differ_from_the_entry_in_what_they_say_alone(dataset):
+    rows = known_rows(dataset)
     entry = rows["semi-transport"]
     changes = {"semi-noise": {"moves": "noise"}, "semi-elastic": {"moves": None}}
     for name, change in changes.items():

@@ -9,7 +9,7 @@ from PIL import Image
 
 from transop.data import ImageDataset, load_dataset, pictures
 from transop.data import celeba as celeba_module
-from transop.data.celeba_layout import parse_attributes
+from transop.data.celeba import parse_attributes
 from transop.errors import DataError, UserError
 from transop_paper.faces import write_faces
 
@@ -203,7 +203,7 @@ def edit_attributes(folder: Path, number: int, old: str, new: str) -> None:
         (5, " -1", " 0", "attribute value '0' for 000004.jpg; use -1 or 1"),
         (1, "Young", "", "names 39 attributes on line 2, CelebA has 40"),
         (0, "20", "21", "announces 21 images but lists 20"),
-        (0, "20", "many", "is not CelebA's attribute table"),
+        (0, "20", "many", "does not begin with the number of images"),
     ],
 )
 def test_a_wrong_attribute_table_says_what_is_wrong(
@@ -228,6 +228,6 @@ def test_a_wrong_partition_says_what_is_wrong(folder: Path) -> None:
 def test_the_published_spacing_of_the_attribute_table_is_read() -> None:
     names = " ".join(f"Name_{i}" for i in range(40))
     text = f"1\n{names} \n000001.jpg" + " -1  1" * 20 + "\n"
-    table = parse_attributes(text, "list_attr_celeba.txt")
-    assert table.files == ("000001.jpg",)
-    assert table.values[0].tolist() == [-1, 1] * 20
+    files, _, values = parse_attributes(text)
+    assert files == ("000001.jpg",)
+    assert values[0].tolist() == [-1, 1] * 20

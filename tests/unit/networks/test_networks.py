@@ -95,7 +95,7 @@ def test_impossible_size_is_refused_with_a_remedy(name, size):
 def test_unknown_names_are_refused_with_the_choices():
     with pytest.raises(UserError, match="'mnist', 'celeba', 'conv32', 'conv', 'deep'"):
         build_autoencoder("resnet", image_size=28, channels=1, latent_dimension=2, width=4)
-    with pytest.raises(UserError, match="lenet, latent-mlp"):
+    with pytest.raises(UserError, match="'lenet', 'latent-mlp'"):
         build_classifier("vgg", n_classes=2)
     with pytest.raises(UserError, match="latent_dimension = 0"):
         build_autoencoder("mnist", image_size=28, channels=1, latent_dimension=0, width=4)

@@ -180,7 +180,7 @@ def test_beyond_the_limit_without_faiss_the_user_is_told(
     make_dataset, tmp_path, monkeypatch, caplog
 ):
     monkeypatch.setattr(strategies, "EXACT_LIMIT", 10)
-    monkeypatch.setattr(strategies.approximate, "is_available", lambda: False)
+    monkeypatch.setattr(strategies, "missing_modules", lambda *_: ["faiss"])
     source = build_pairs(make_dataset(), "pixel", cache_dir=tmp_path)
     assert source.recall is None
     assert "transop[faiss]" in caplog.text

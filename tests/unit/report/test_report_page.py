@@ -9,10 +9,10 @@ import pytest
 
 from transop.artifacts import RunFolder, write_atomically, write_json
 from transop.config import load_settings
-from transop.describe import duration
 from transop.errors import ArtifactError
 from transop.plotting import About, image_grid, save_figure
 from transop.report import render_report, write_report
+from transop.report.describe import duration
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 

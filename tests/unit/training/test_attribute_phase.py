@@ -4,6 +4,7 @@ import torch
 
 from transop.data import DatasetMeta, ImageDataset
 from transop.errors import SettingsError
+from transop.identity.choice import FEWEST_IMAGES
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import TransportOperators
@@ -93,7 +94,7 @@ def test_the_coefficient_encoder_takes_attributes_for_identity(spots, make_sessi
     session = make_session(*SMALL)
     train_classifier(session, model, spots)
     numbers = train_coefficient_encoder(session, model, spots)
-    assert 0 <= numbers["kept_label_encoded"] <= 1
+    assert 0 <= numbers["kept_encoded"] <= 1
     assert 0.5 < numbers["distilled_agreement"] <= 1
     assert model.scales_at(model.encode(spots.batch([0, 1]))).shape == (2, 3)
 
@@ -102,7 +103,7 @@ def test_labels_are_no_target_where_the_classifier_tells_attributes(spots, make_
     model = fresh_model()
     session = make_session(*SMALL, "coefficient_encoder.target=labels", "classifier.epochs=1")
     train_classifier(session, model, spots)
-    with pytest.raises(SettingsError, match="tells attributes; use 'classifier'"):
+    with pytest.raises(SettingsError, match="the identity is not a class; use 'classifier'"):
         train_coefficient_encoder(session, model, spots)
 
 
@@ -114,11 +115,16 @@ def test_generated_faces_get_the_papers_sixteen(make_session):
     assert len(model.attribute_names) == 16
 
 
-def test_the_classifier_is_left_out_only_without_labels_and_attributes(spots, make_session):
+def test_identity_is_left_out_only_without_labels_attributes_and_a_neighbour_graph(
+    spots, make_session
+):
     settings = make_session().settings
     assert "classifier" in wanted_phases(settings, spots)
     bare = ImageDataset(spots.images, None, spots.splits, DatasetMeta("bare", "drawn"))
-    assert "classifier" not in wanted_phases(settings, bare)
+    assert "classifier" in wanted_phases(settings, bare)  # the neighbour graph takes their place
+    rows = {"train": spots.splits["train"][: FEWEST_IMAGES - 1]}
+    few = ImageDataset(spots.images, None, rows, DatasetMeta("few", "drawn"))
+    assert "classifier" not in wanted_phases(settings, few)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.fine_tuning import Anchor, fine_tune
 from transop.training.latents import encode_split, find_latent_scale
+from transop.training.neighbour_scales import _draw_pairs, neighbour_scales
 
 FINE = [
     "fine_tuning.batch_size=16",
@@ -391,3 +392,24 @@ def test_the_prior_is_read_from_the_data_unless_it_is_given(make_session, bars, 
     before = model.prior_scale
     train_coefficient_encoder(session, model, bars)
     assert model.prior_scale == before
+
+
+def test_scales_between_neighbours_favour_the_operators_that_neighbours_need(make_session, model):
+    generator = torch.Generator().manual_seed(0)
+    latents = torch.randn(400, 4, generator=generator)
+    needed = torch.zeros(400, 3)
+    needed[:, 1] = 0.3 * torch.randn(400, generator=generator)
+    moved = model.transport(needed, latents)
+    points = torch.cat([latents, moved])
+    partners = torch.arange(800).roll(400)[:, None]
+    scales = neighbour_scales(make_session(), model, points, partners)
+    assert scales.shape == (800, 3)
+    assert scales[:, 1].mean() > 2 * scales[:, [0, 2]].mean()
+
+
+def test_points_without_neighbours_are_left_out_of_the_scales():
+    table = torch.full((50, 3), -1)
+    table[:25, 1] = torch.arange(25, 50)
+    first, second = _draw_pairs(table, torch.Generator().manual_seed(0))
+    assert sorted(first.tolist()) == list(range(25))
+    assert (second == first + 25).all()

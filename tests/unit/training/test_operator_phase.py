@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from transop.learning_step import real_part_gradient
+from transop.learning.step import real_part_gradient
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import (
@@ -201,7 +201,7 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_operators(make_session,
         calls.append(1)
         return losses, gradient * (float("nan") if len(calls) == 7 else 1)
 
-    monkeypatch.setattr("transop.learning_step.data_gradient", spoil_the_seventh)
+    monkeypatch.setattr("transop.learning.step.data_gradient", spoil_the_seventh)
     session = make_session(*OPERATORS, "operators.epochs=1")
     model, _ = train(session)
     assert torch.isfinite(model.operators.weight).all()

@@ -11,6 +11,7 @@ from torch import nn
 from transop.artifacts import RunFolder
 from transop.config import load_settings
 from transop.errors import ArtifactError, SettingsError
+from transop.evaluation import draw_strip, measure_invariance
 from transop.model import ManifoldAutoencoder
 from transop.training import train
 
@@ -59,6 +60,20 @@ def test_a_run_around_own_modules_trains_and_resumes(bars, users_code, tmp_path,
     torch.testing.assert_close(again.encode(x), model.encode(x))
     with pytest.raises(ArtifactError, match="your own, pass encoder="):
         ManifoldAutoencoder.from_pretrained(folder.path)
+
+
+def test_invariance_is_measured_and_drawn_without_a_decoder(bars, users_code, tmp_path):
+    users_code.make = lambda: made(bars, False)
+    mirrored = [*QUICK, "beyond_paper.origin=mirrored"]
+    model = train(load_settings("demo", mirrored), RunFolder(tmp_path / "run"), dataset=bars)
+    found = measure_invariance(model, bars)
+    cell = found.ranking(0)[0]
+    strip = draw_strip(model, bars, found, cell)
+    known = {tuple(image.flatten().tolist()) for image in bars.batch(bars.splits["train"])}
+    shown = {tuple(image.flatten().tolist()) for image in torch.from_numpy(strip.frames)}
+    assert shown <= known
+    rows = bars.splits["train"][:5]
+    torch.testing.assert_close(model.decode(model.encode(bars.batch(rows))), bars.batch(rows))
 
 
 def test_weights_are_loaded_into_the_factorys_modules(bars, users_code, tmp_path):

@@ -47,8 +47,9 @@ def lay_out(run: ExploredRun, _: Uploads) -> None:
         return
     found = measure_invariance(run.model, run.images, n_images=_LOOKED_AT)
     words = (
-        "How far each operator can move images of a class before the classifier names another "
-        "class. Light: far, the class is invariant. Dark: not far. Choose a cell to see images."
+        "How far each operator can move images of a class before they lose their identity "
+        f"({found.identity}). Light: far, the class is invariant. Dark: not far. Choose a cell to "
+        "see images."
     )
     gr.HTML(notice(words))
     kinds = [

@@ -6,10 +6,10 @@ from html import escape
 
 import gradio as gr
 
-from transop.describe import environment_rows, phase_results
 from transop.explorer.html import curves, notice, table, without_folders
 from transop.explorer.uploads import Uploads
 from transop.explorer.views.events import QUICK, sentences
+from transop.report.describe import environment_rows, phase_results
 from transop.run import Run
 
 

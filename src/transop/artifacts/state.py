@@ -1,7 +1,7 @@
-"""The run folder: what a run leaves behind, written so that a power cut loses nothing.
+"""Files that a power cut cannot break: written aside, flushed to disk, renamed into place.
 
-Every file is written aside, flushed to disk and renamed into place. Tensors are stored as
-safetensors with a digest, everything else as JSON or TOML; nothing is ever unpickled.
+Tensors are stored as safetensors with a digest, everything else as JSON or TOML; nothing is ever
+unpickled.
 """
 
 from __future__ import annotations
@@ -9,19 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -34,7 +27,6 @@ _LARGEST_JSON = 2**26  # bytes
 _TENSOR = "__tensor__"
 _TUPLE = "__tuple__"
 _KEYED = "__keyed__"
-_LONGEST_JSON = 2**26  # bytes
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -225,183 +217,3 @@ def _put_together(value: Any, tensors: Mapping[str, Tensor]) -> Any:
     if isinstance(value, list):
         return [_put_together(v, tensors) for v in value]
     return value
-
-
-def _is_until(record: Mapping[str, Any], step: int) -> bool:
-    """Say whether a line was written up to a step; a closing line has a step below zero."""
-    return isinstance(record.get("step"), int) and 0 <= record["step"] <= step
-
-
-def describe_environment(seed: int) -> dict[str, Any]:
-    """Collect what someone needs to repeat a run: versions, commit, seed and hardware."""
-    packages = ("transop", "torch", "numpy", "numba", "scipy")
-    return {
-        "python": sys.version.split()[0],
-        "packages": {name: _version(name) for name in packages},
-        "commit": _commit(),
-        "seed": seed,
-        "platform": platform.platform(),
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "torch_threads": torch.get_num_threads(),
-        "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _commit() -> str | None:
-    """Name the commit of the source tree, when transop runs from one."""
-    here = Path(__file__).resolve().parent
-    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return found.stdout.strip() or None
-
-
-@dataclass(frozen=True)
-class RunFolder:
-    """The paths of one run, and the few ways its files are written and read."""
-
-    path: Path
-
-    @property
-    def config_file(self) -> Path:
-        """The fully resolved settings."""
-        return self.path / "config.toml"
-
-    @property
-    def environment_file(self) -> Path:
-        """Versions, commit, seed and hardware."""
-        return self.path / "environment.json"
-
-    @property
-    def model_file(self) -> Path:
-        """The weights of what was learned so far."""
-        return self.path / "model.safetensors"
-
-    @property
-    def data_file(self) -> Path:
-        """What the run was trained on: source, number, shape, classes and content hash."""
-        return self.path / "data.json"
-
-    @property
-    def metrics_file(self) -> Path:
-        """One JSON object per line."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def phases_file(self) -> Path:
-        """Which phases are done, and how long each took."""
-        return self.path / "phases.json"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folder of resumable states."""
-        return self.path / "checkpoints"
-
-    @property
-    def figures(self) -> Path:
-        """Folder of pictures, each beside the numbers it was drawn from."""
-        return self.path / "figures"
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep a second process from writing into the same run."""
-        try:
-            make_folder(self.path)
-            lock = FileLock(self.path / ".lock")
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise ArtifactError(
-                f"another process is writing to '{self.path}'; wait for it, stop it, "
-                "or choose another --out"
-            ) from None
-        except OSError as error:
-            raise ArtifactError(f"cannot write to '{self.path}': {error.strerror}") from None
-        try:
-            self._sweep()
-            yield
-        finally:
-            lock.release()
-
-    def _sweep(self) -> None:
-        """Remove what a killed process was writing; nobody else writes while we hold the lock."""
-        for folder in (self.path, self.checkpoints):
-            for left in folder.glob(".*.tmp"):
-                left.unlink(missing_ok=True)
-
-    def append_metrics(self, record: Mapping[str, Any]) -> None:
-        """Add one line to the metrics."""
-        with self.metrics_file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**record, "time": round(time.time(), 3)}) + "\n")
-
-    def read_metrics(self) -> list[dict[str, Any]]:
-        """Read all metrics; a last line cut short by a crash is left out."""
-        if not self.metrics_file.exists():
-            return []
-        records = []
-        for line in self.metrics_file.read_text("utf-8", errors="replace").splitlines():
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict):
-                records.append(record)
-        return records
-
-    def rewind_metrics(self, phase: str, step: int) -> None:
-        """Drop what a phase wrote after a step, before it is computed again on resume."""
-        kept = [r for r in self.read_metrics() if r.get("phase") != phase or _is_until(r, step)]
-        text = "".join(json.dumps(record) + "\n" for record in kept)
-        write_atomically(self.metrics_file, text.encode())
-
-    def finished_phases(self) -> dict[str, Any]:
-        """Say which phases are done: name to facts such as seconds."""
-        if not self.phases_file.exists():
-            return {}
-        phases = read_json(self.phases_file)
-        if not isinstance(phases, dict):
-            raise ArtifactError(f"'{self.phases_file}' does not hold a table of phases")
-        return phases
-
-    def mark_finished(self, phase: str, **facts: Any) -> None:
-        """Record that a phase is done."""
-        write_json(self.phases_file, {**self.finished_phases(), phase: facts})
-
-    def save_checkpoint(self, phase: str, step: int, state: Mapping[str, Any]) -> Path:
-        """Store a resumable state and keep only it and the one before."""
-        path = self.checkpoints / f"{phase}-{step:09d}.safetensors"
-        save_state(path, state, kind="checkpoint")
-        for old in self._checkpoint_files(phase)[:-2]:
-            old.unlink(missing_ok=True)
-        return path
-
-    def load_checkpoint(self, phase: str) -> tuple[dict[str, Any] | None, list[str]]:
-        """Read a phase's newest whole checkpoint.
-
-        Returns:
-            The state, or None if there is none, and a sentence for every damaged file passed over.
-        """
-        complaints: list[str] = []
-        for path in reversed(self._checkpoint_files(phase)):
-            try:
-                return load_state(path, kind="checkpoint"), complaints
-            except ArtifactError as error:
-                complaints.append(f"{error}; going back to the checkpoint before it")
-        return None, complaints
-
-    def drop_checkpoints(self, phase: str) -> None:
-        """Remove a phase's checkpoints once its result is stored."""
-        for path in self._checkpoint_files(phase):
-            path.unlink(missing_ok=True)
-
-    def _checkpoint_files(self, phase: str) -> list[Path]:
-        return sorted(self.checkpoints.glob(f"{phase}-*.safetensors"))

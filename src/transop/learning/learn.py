@@ -27,7 +27,7 @@ from transop.inputs import (
     check_number,
     check_whole,
 )
-from transop.learning_step import (
+from transop.learning.step import (
     ALIVE,
     Objective,
     OperatorStep,

@@ -10,13 +10,13 @@ from typing import Any
 
 from torch import Tensor
 
-from transop.artifacts import load_state, read_json, save_state, write_json
+from transop.artifacts.state import load_state, read_json, save_state, write_json
 from transop.errors import ArtifactError, UserError, show
 from transop.extras import require
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: identity, and modules of the user's own; 1 is read as well
 _FORMAT_KEYS = ("format", "format_version")
 _LONGEST_SHOWN = 300  # characters of a path in a message
 

@@ -48,14 +48,9 @@ def digest_rows(rows: np.ndarray) -> str:
 
 
 def map_rows(folder: Path) -> tuple[np.ndarray, Notes] | None:
-    """Map an array that `write_rows` wrote.
+    """Map the rows that `write_rows` wrote, which stay on disk until they are used, and the notes.
 
-    Args:
-        folder: where it is.
-
-    Returns:
-        The rows, which stay on disk until they are used, and the notes. None where there is no
-        such array, or a damaged one: its digest does not fit.
+    None where there is no such array, or a damaged one: its digest does not fit.
     """
     if not folder.is_dir():
         return None
@@ -84,9 +79,6 @@ def write_rows(
 
     Returns:
         The rows, mapped from disk, and the notes.
-
-    Raises:
-        OSError: the disk is full or cannot be written.
     """
     with scratch_folder(folder.parent) as scratch:
         complete = scratch / "complete"
@@ -103,22 +95,21 @@ def write_rows(
 
 def _write_blocks(file: IO[bytes], blocks: Iterable[np.ndarray]) -> None:
     """Write numpy's header, the blocks, and the header again with the final number of rows."""
-    n_rows, shape = 0, ()
+    n_rows = 0
     header: dict[str, Any] = {}
     for block in blocks:
         if not header:
-            shape = block.shape[1:]
-            description = np.lib.format.dtype_to_descr(block.dtype)
-            header = {"descr": description, "fortran_order": False, "shape": (0, *shape)}
+            header = np.lib.format.header_data_from_array_1_0(np.ascontiguousarray(block))
             np.lib.format.write_array_header_1_0(file, header)
         # Plain writes, not a writable memory map: a full disk is then an error and not a crash.
         file.write(np.ascontiguousarray(block).data)
         n_rows += len(block)
     if not header:
         raise ValueError("there are no rows to write")
+    header["shape"] = (n_rows, *header["shape"][1:])
     file.seek(0)
     # numpy leaves room in the header for the first axis to grow, so the length stays the same.
-    np.lib.format.write_array_header_1_0(file, {**header, "shape": (n_rows, *shape)})
+    np.lib.format.write_array_header_1_0(file, header)
     file.flush()
     os.fsync(file.fileno())
 

@@ -1,31 +1,19 @@
-"""Typed settings: one section per phase, read from TOML recipes and ``section.key=value``.
-
-Resolution order: the defaults below, the recipe, then ``--set`` overrides. Whatever is unknown,
-of the wrong type or impossible is refused in one line before anything is computed.
-"""
+"""The sections of the settings: one per phase, with defaults, ranges and descriptions."""
 
 from __future__ import annotations
 
-import difflib
-import tomllib
-from collections.abc import Iterable, Mapping
-from importlib import resources
-from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import Any, Literal
 
-import tomli_w
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ValidationError,
+    PositiveFloat,
     field_validator,
     model_validator,
 )
 
-from transop.errors import SettingsError, show
-from transop.files import read_regular, reason_of
-from transop.retired import DROPPED, RENAMED, upgrade
+from transop.errors import show
 
 PHASES = ("autoencoder", "operators", "fine_tuning", "classifier", "coefficient_encoder")
 # Named parts of an image: left, top, right, bottom as shares of width and height.
@@ -34,7 +22,6 @@ CROPS = {
     # squashed to a square: the box is stretched back.
     "celeba": (0.0, 20 / 218, 1.0, 198 / 218),
 }
-_LARGEST_RECIPE = 2**20  # bytes
 
 
 class Section(BaseModel):
@@ -281,7 +268,10 @@ class CoefficientEncoderSettings(Section):
         description="zeta of the fixed prior; if left out, moves as long as images are apart",
     )
     kl_weight: float = Field(0.5, ge=0)
-    scale_multiplier: float = Field(0.1, gt=0)
+    scale_multiplier: PositiveFloat | Literal["neighbours"] = Field(
+        0.1,
+        description="where scales begin; 'neighbours': moves half the way to the nearest image",
+    )
     target: Literal["labels", "classifier"] = "classifier"
     distil: bool = Field(True, description="train against a latent copy of classifier(decoder(z))")
     distil_samples: int = Field(60_000, ge=1_000)
@@ -295,249 +285,3 @@ class RuntimeSettings(Section):
     devices: int = Field(1, ge=1)
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     checkpoint_seconds: float = Field(60.0, ge=0, description="least time between checkpoints")
-
-
-class Settings(Section):
-    """Everything a run needs to know."""
-
-    recipe: str = "custom"
-    data: DataSettings = DataSettings()
-    autoencoder: AutoencoderSettings = AutoencoderSettings()
-    pairs: PairSettings = PairSettings()
-    objective: ObjectiveSettings = ObjectiveSettings()
-    operators: OperatorSettings = OperatorSettings()
-    fine_tuning: FineTuningSettings = FineTuningSettings()
-    beyond_paper: BeyondPaperSettings = BeyondPaperSettings()
-    identity: IdentitySettings = IdentitySettings()
-    classifier: ClassifierSettings = ClassifierSettings()
-    coefficient_encoder: CoefficientEncoderSettings = CoefficientEncoderSettings()
-    runtime: RuntimeSettings = RuntimeSettings()
-
-    @model_validator(mode="after")
-    def _blocks_divide_latents(self) -> Settings:
-        dimension, n_blocks = self.autoencoder.latent_dimension, self.operators.n_blocks
-        if dimension % n_blocks:
-            raise ValueError(
-                f"operators.n_blocks = {n_blocks} does not divide "
-                f"autoencoder.latent_dimension = {dimension}"
-            )
-        return self
-
-    @property
-    def fine_tuning_objective(self) -> ObjectiveSettings:
-        """The weights in fine-tuning: its own where given, else those of ``[objective]``."""
-        own = self.fine_tuning.model_dump(
-            include=set(ObjectiveSettings.model_fields), exclude_none=True
-        )
-        return self.objective.model_copy(update=own)
-
-    def to_toml(self) -> str:
-        """Write every setting as TOML; what is None is left out, as TOML has no null."""
-        return tomli_w.dumps(_without_none(self.model_dump(mode="json")))
-
-    def updated(self, overrides: Iterable[str]) -> Self:
-        """Apply ``section.key=value`` overrides on top of these settings."""
-        tree = _without_none(self.model_dump(mode="json"))
-        for override in overrides:
-            _apply_override(tree, override)
-        return settings_from_tree(tree, type(self))
-
-
-_Kind = TypeVar("_Kind", bound=Settings)
-
-
-def settings_from_tree(tree: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
-    """Validate a nested mapping, as TOML gives it; the error is one line about one key."""
-    try:
-        return kind.model_validate(tree)
-    except ValidationError as error:
-        raise SettingsError(_one_line(error, kind)) from None
-
-
-def recipe_names() -> list[str]:
-    """List the recipes that ship with the package."""
-    folder = resources.files("transop").joinpath("recipes")
-    return sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name[-5:] == ".toml")
-
-
-@overload
-def load_settings(
-    recipe: str | Path,
-    overrides: Iterable[str] = (),
-    *,
-    changes: Mapping[str, Any] | None = None,
-) -> Settings: ...
-
-
-@overload
-def load_settings(
-    recipe: str | Path,
-    overrides: Iterable[str],
-    kind: type[_Kind],
-    changes: Mapping[str, Any] | None = None,
-) -> _Kind: ...
-
-
-def load_settings(
-    recipe: str | Path,
-    overrides: Iterable[str] = (),
-    kind: type[Settings] = Settings,
-    changes: Mapping[str, Any] | None = None,
-) -> Settings:
-    """Read a shipped recipe by name or a TOML file by path, then apply overrides.
-
-    Args:
-        recipe: ``"demo"``, ``"mnist"``, ... or the path of a ``.toml`` file.
-        overrides: items such as ``"autoencoder.epochs=2"``.
-        kind: the class of the settings; another package may add sections of its own.
-        changes: the same by key and value, such as ``{"autoencoder.epochs": 2}``.
-    """
-    text, origin = _recipe_text(recipe)
-    tree = _parse_toml(text, origin)
-    tree.setdefault("recipe", Path(recipe).stem)
-    try:
-        upgrade(tree, kind.model_fields)
-    except SettingsError as error:
-        raise SettingsError(f"{origin}: {error}") from None
-    if not isinstance(changes, Mapping | None):
-        raise SettingsError(
-            f"settings = {show(changes)}; pass a mapping such as {{'autoencoder.epochs': 2}}"
-        )
-    for key, value in (changes or {}).items():
-        _set_key(tree, str(key), value, f"setting {key!r}")
-    if not isinstance(overrides, Iterable) or isinstance(overrides, str | bytes):
-        raise SettingsError(
-            f"overrides = {show(overrides)}; pass a list such as ['autoencoder.epochs=2']"
-        )
-    for override in overrides:
-        _apply_override(tree, override)
-    try:
-        return settings_from_tree(tree, kind)
-    except SettingsError as error:
-        raise SettingsError(f"{origin}: {error}") from None
-
-
-def _recipe_text(recipe: str | Path) -> tuple[str, str]:
-    if not isinstance(recipe, str | Path):
-        raise SettingsError(f"recipe = {show(recipe)} is neither a name nor a path")
-    path = Path(recipe)
-    names = recipe_names()
-    if str(recipe) in names:
-        resource = resources.files("transop").joinpath("recipes", f"{recipe}.toml")
-        return resource.read_text("utf-8"), f"recipe '{recipe}'"
-    if path.suffix == ".toml":
-        try:
-            return read_regular(path, most_bytes=_LARGEST_RECIPE).decode("utf-8"), str(path)
-        except FileNotFoundError:
-            raise SettingsError(f"recipe file '{path}' does not exist") from None
-        except ValueError as error:  # no text, or a null byte in its name
-            raise SettingsError(f"recipe file '{path}' cannot be read: {error}") from None
-        except OSError as error:
-            raise SettingsError(
-                f"recipe file '{path}' cannot be read: {reason_of(error)}"
-            ) from None
-    raise SettingsError(
-        f"unknown recipe '{recipe}'{_did_you_mean(str(recipe), names)}; shipped recipes are "
-        f"{', '.join(names)}, or give the path of a .toml file"
-    )
-
-
-def as_override(key: str, value: str | float | bool) -> str:
-    """Write a setting as ``section.key=value`` so that any value is read back as it was."""
-    return f"{key}={tomli_w.dumps({'value': value}).partition('=')[2].strip()}"
-
-
-def _apply_override(tree: dict[str, Any], override: str) -> None:
-    """Set one ``section.key=value`` in a nested mapping, reading the value as TOML would."""
-    if not isinstance(override, str):
-        raise SettingsError(f"{show(override)} is not of the form 'section.key=value'")
-    key, equals, value = override.partition("=")
-    parts = key.strip().split(".")
-    if not equals or not all(parts):
-        raise SettingsError(f"--set {show(override)} is not of the form section.key=value")
-    _set_key(tree, key.strip(), _toml_value(value.strip()), f"--set {show(override)}")
-
-
-def _set_key(tree: dict[str, Any], key: str, value: Any, origin: str) -> None:
-    """Set one dotted key in a nested mapping."""
-    *sections, name = key.split(".")
-    for part in sections:
-        tree = tree.setdefault(part, {})
-        if not isinstance(tree, dict):
-            raise SettingsError(f"{origin}: '{part}' is a value, not a section")
-    tree[name] = value
-
-
-def _toml_value(text: str) -> Any:
-    """Read a value as TOML, or as a bare string: ``--set data.source=mnist`` needs no quotes."""
-    try:
-        parsed = _parse_toml(f"value = {text}", f"--set value {show(text)}")
-    except InvalidToml:
-        return text
-    return parsed["value"] if len(parsed) == 1 else text
-
-
-class InvalidToml(SettingsError):
-    """A text is not TOML at all."""
-
-
-def _parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """Read TOML; what Python itself refuses to read is a mistake in the text too."""
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidToml(f"{origin} is not valid TOML: {error}") from None
-    except ValueError as error:  # an integer of thousands of digits
-        raise SettingsError(f"{origin} holds a value that cannot be read: {error}") from None
-    except RecursionError:
-        raise SettingsError(f"{origin} is nested too deeply to be read") from None
-
-
-def _one_line(error: ValidationError, kind: type[Settings]) -> str:
-    """Say the first thing wrong: key, value, and what would be valid."""
-    first = error.errors()[0]
-    location = [str(part) for part in first["loc"] if not str(part).startswith("literal[")]
-    key = ".".join(part for part in location if part not in ("float", "int")) or "settings"
-    if first["type"] == "extra_forbidden":
-        if key in RENAMED:
-            return f"unknown setting '{key}'; it is now '{RENAMED[key]}'"
-        if key in DROPPED:
-            return f"unknown setting '{key}'; it no longer exists, the value is {DROPPED[key]!r}"
-        valid = _valid_keys(location[:-1], kind)
-        hint = _did_you_mean(location[-1], valid)
-        return f"unknown setting '{key}'{hint}; valid keys here: {', '.join(valid)}"
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "value_error":
-        return message
-    hint = ""
-    expected = first.get("ctx", {}).get("expected")
-    if first["type"] == "literal_error" and isinstance(expected, str):
-        choices = [choice.strip().strip("'") for choice in expected.replace(" or ", ",").split(",")]
-        hint = _did_you_mean(str(first["input"]), choices)
-    more = len(error.errors()) - 1
-    others = f" (and {more} more)" if more and first["type"] != "literal_error" else ""
-    return f"'{key}' = {show(first['input'])}: {message}{hint}{others}"
-
-
-def _valid_keys(path: list[str], kind: type[Settings]) -> list[str]:
-    model: type[BaseModel] = kind
-    for part in path:
-        field = model.model_fields.get(part)
-        annotation = field.annotation if field else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
-        model = annotation
-    return list(model.model_fields)
-
-
-def _did_you_mean(word: str, choices: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)
-    return f" (did you mean '{close[0]}'?)" if close else ""
-
-
-def _without_none(tree: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: _without_none(value) if isinstance(value, dict) else value
-        for key, value in tree.items()
-        if value is not None
-    }

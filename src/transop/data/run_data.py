@@ -11,13 +11,9 @@ import numpy as np
 
 from transop.artifacts import RunFolder, read_json, write_json
 from transop.config import Settings
-from transop.data import (
-    ImageDataset,
-    dataset_from_settings,
-    known_datasets,
-    load_dataset,
-    require_trainable,
-)
+from transop.data.dataset import ImageDataset
+from transop.data.findings import require_trainable
+from transop.data.load import dataset_from_settings, load_dataset
 from transop.errors import ArtifactError, DataError
 from transop.files import real_path
 from transop.progress import Progress, silent
@@ -219,6 +215,8 @@ def _require_enough_data(latent_dimension: int, images: ImageDataset) -> None:
 
 def _absolute(source: str) -> str:
     """Make a path absolute, so that the run finds its data from any folder."""
+    from transop.data import known_datasets  # the registry imports every loader, so it comes last
+
     if source == ARRAY or source in known_datasets():
         return source
     return str(real_path(Path(source)))

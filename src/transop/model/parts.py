@@ -10,7 +10,7 @@ from typing import TypedDict
 import torch
 from torch import Tensor, nn
 
-from transop.description import (
+from transop.artifacts.description import (
     FactoryDescription,
     ModelDescription,
     ModulesDescription,
