@@ -21,6 +21,7 @@ from transop.inputs import (
     check_finite,
     check_generator,
     check_number,
+    check_precise,
     check_whole,
 )
 
@@ -136,8 +137,7 @@ def _check_tensors(operators: Tensor, z0: Tensor, z1: Tensor, initial: Tensor | 
         )
     stand_in = z0.new_empty(z0.shape[0], len(operators) if operators.ndim else 0)
     check_dictionary(operators, stand_in, z0=z0, z1=z1)
-    if z0.dtype not in (torch.float32, torch.float64):
-        raise TensorError(f"z0 is {z0.dtype}; inference needs float32 or float64, use .float()")
+    check_precise(operators=operators, z0=z0, z1=z1)
     if initial is not None and (
         initial.shape != stand_in.shape or initial.dtype != z0.dtype or initial.device != z0.device
     ):

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.errors import TensorError, show
-from transop.inputs import check_alike, check_dictionary, check_number
+from transop.inputs import check_alike, check_number, check_paired
 from transop.operators import transport
 
 SparsityWeight = float | Tensor
@@ -32,7 +32,7 @@ def objective(
         z1: end points.
         sparsity_weight: zeta; one number, one per operator, or one per pair and operator.
     """
-    check_dictionary(operators, coefficients, z0=z0, z1=z1)
+    check_paired(operators, coefficients, z0=z0, z1=z1)
     weights = expand_weight(sparsity_weight, coefficients)
     missed = z1 - transport(operators, coefficients, z0)
     return missed.square().sum(-1) / 2 + (weights * coefficients.abs()).sum(-1)

@@ -25,6 +25,7 @@ from transop.inputs import (
     check_finite,
     check_generator,
     check_number,
+    check_precise,
     check_whole,
 )
 from transop.learning.step import (
@@ -298,8 +299,7 @@ def _check(
             f"z0 has shape {tuple(z0.shape)} and z1 {tuple(z1.shape)}; pass two tensors of one "
             "shape (pairs, dimensions) with at least one pair"
         )
-    if z0.dtype not in (torch.float32, torch.float64):
-        raise TensorError(f"z0 is {z0.dtype}; learning needs float32 or float64, use .float()")
+    check_precise(z0=z0, z1=z1)
     check_finite(z0=z0, z1=z1)
     check_whole("n_steps", n_steps, least=1)
     check_whole("batch_size", batch_size, least=1)

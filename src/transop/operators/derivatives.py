@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.inputs import check_dictionary, check_finite
+from transop.inputs import check_finite, check_paired
 from transop.operators.series import (
     SeriesPlan,
     apply_matrix,
@@ -48,7 +48,7 @@ def data_gradient(
     Returns:
         The data term of every pair, and the gradient of its mean over the batch.
     """
-    check_dictionary(operators, coefficients, z0=z0, z1=z1)
+    check_paired(operators, coefficients, z0=z0, z1=z1)
     check_finite(operators=operators, coefficients=coefficients, z0=z0, z1=z1)
     m, d, _ = operators.shape
     total = torch.zeros_like(operators).reshape(m, d * d)
@@ -99,7 +99,7 @@ def transport_jacobian(
     Returns:
         The moved points, and one row per operator of their derivative.
     """
-    check_dictionary(operators, coefficients, points=points)
+    check_paired(operators, coefficients, points=points)
     m, d, _ = operators.shape
     generator = build_generator(operators, coefficients)
     plan = plan_series(largest_norm(generator), points.dtype)

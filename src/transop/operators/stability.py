@@ -11,6 +11,7 @@ from transop.inputs import (
     check_finite,
     check_number,
     check_operators,
+    check_precise,
     check_whole,
 )
 from transop.operators.devices import where_supported
@@ -24,6 +25,7 @@ def eigenvalues(operators: Float[Tensor, "m d d"]) -> Complex[Tensor, "m d"]:
     speeds. Computed on the CPU where the operators' device cannot.
     """
     check_operators(operators)
+    check_precise(operators=operators)
     check_finite(operators=operators)
     values: Tensor = torch.linalg.eigvals(where_supported(operators.detach()))
     return values.to(operators.device)
@@ -60,6 +62,7 @@ def closing_period(
         moves nothing.
     """
     check_operators(operators)
+    check_precise(operators=operators)
     tolerance = check_number("tolerance", tolerance, "a positive number", open=True)
     max_turns = check_whole("max_turns", max_turns, least=1, most=10_000)
     matrices = where_supported(operators.detach())

@@ -45,7 +45,7 @@ def weigh_neighbours(
             f"features have shape {tuple(features.shape)}; a neighbour graph needs a table with at "
             "least 2 rows"
         )
-    n = len(features)
+    features, n = features.detach().cpu(), len(features)
     k = min(check_whole("n_neighbours", n_neighbours, least=1), n - 1)
     table = nearest_neighbours(features, k, progress=progress)
     squared = torch.stack([(features - features[table[:, j]]).square().sum(1) for j in range(k)], 1)
