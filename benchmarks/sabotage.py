@@ -123,8 +123,8 @@ SABOTAGES = (
     Sabotage(
         "test_a_damaged_cache_file_is_renamed_aside_and_fetched_again",
         "data/sources.py",
-        "path.rename(aside)",
-        "pass",
+        "_set_aside(damaged)",
+        "damaged.name",
     ),
     Sabotage(
         "test_a_step_that_is_not_finite_is_taken_back_and_halved",
@@ -149,7 +149,7 @@ SABOTAGES = (
         _REFUSED,
         "data/findings.py",
         "if n > 1 and all(",
-        "if n < 0 and all(",
+        "if False and all(",
     ),
     Sabotage(
         "test_pickles_are_refused_and_never_executed",
@@ -202,8 +202,8 @@ SABOTAGES = (
     Sabotage(
         "test_no_damaged_or_made_up_input_ends_in_a_traceback_a_hang_or_running_code",
         "data/array_files.py",
-        "raise DataError(",
-        "raise ValueError(",
+        'raise DataError(\n            f"{name} is no idx file',
+        'raise ValueError(\n            f"{name} is no idx file',
     ),
     Sabotage(
         "test_nonsense_is_refused_in_one_line_or_used",

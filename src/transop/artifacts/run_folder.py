@@ -68,51 +68,30 @@ def _commit() -> str | None:
     return found.stdout.strip() or None
 
 
+class _Inside:
+    """The path of one file or folder in a run."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: RunFolder, kind: type[RunFolder]) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The paths of one run, and the few ways its files are written and read."""
 
     path: Path
 
-    @property
-    def config_file(self) -> Path:
-        """The fully resolved settings."""
-        return self.path / "config.toml"
-
-    @property
-    def environment_file(self) -> Path:
-        """Versions, commit, seed and hardware."""
-        return self.path / "environment.json"
-
-    @property
-    def model_file(self) -> Path:
-        """The weights of what was learned so far."""
-        return self.path / "model.safetensors"
-
-    @property
-    def data_file(self) -> Path:
-        """What the run was trained on: source, number, shape, classes and content hash."""
-        return self.path / "data.json"
-
-    @property
-    def metrics_file(self) -> Path:
-        """One JSON object per line."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def phases_file(self) -> Path:
-        """Which phases are done, and how long each took."""
-        return self.path / "phases.json"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folder of resumable states."""
-        return self.path / "checkpoints"
-
-    @property
-    def figures(self) -> Path:
-        """Folder of pictures, each beside the numbers it was drawn from."""
-        return self.path / "figures"
+    config_file = _Inside("config.toml")  # the fully resolved settings
+    environment_file = _Inside("environment.json")  # versions, commit, seed and hardware
+    model_file = _Inside("model.safetensors")  # the weights of what was learned so far
+    data_file = _Inside("data.json")  # source, number, shape, classes and content hash
+    metrics_file = _Inside("metrics.jsonl")  # one JSON object per line
+    phases_file = _Inside("phases.json")  # which phases are done, and how long each took
+    checkpoints = _Inside("checkpoints")  # folder of resumable states
+    figures = _Inside("figures")  # folder of pictures, each beside its numbers
 
     @contextmanager
     def locked(self) -> Iterator[None]:

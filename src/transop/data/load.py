@@ -11,18 +11,22 @@ from torch import Tensor
 
 from transop.config import DataSettings
 from transop.data.array_files import is_idx_folder, load_idx_folder, load_npy, load_npz
-from transop.data.arrays import Part, dataset_from_parts, labels_from_array
+from transop.data.arrays import (
+    Part,
+    dataset_from_parts,
+    is_item_source,
+    labels_from_array,
+    parts_from_items,
+)
 from transop.data.celeba import is_celeba, load_celeba
-from transop.data.conform import Crop, Fit, check_options, conform
-from transop.data.dataset import ImageDataset
+from transop.data.dataset import ImageDataset, random_splits
 from transop.data.findings import with_findings
-from transop.data.items import is_item_source, parts_from_items
+from transop.data.picture import Crop, Fit, check_options, conform
 from transop.data.pictures import load_folder, load_zip
-from transop.data.request import SPLITS, DatasetRequest, cache_folder
-from transop.data.splits import random_splits
+from transop.data.request import DatasetRequest, cache_folder
 from transop.errors import DataError
 from transop.files import real_path
-from transop.inputs import check_callable, check_choice, check_flag, check_path, check_seed
+from transop.inputs import check_callable, check_flag, check_kind, check_path, check_seed
 from transop.progress import Progress, silent
 
 # A name, a path, an array, a tensor, a data set of torch or Hugging Face, or several by split.
@@ -77,8 +81,7 @@ def load_dataset(
         DataError: the source is unknown, unreachable, unreadable or holds no images.
     """
     check_options(image_size, channels, fit, crop)
-    if split is not None:
-        check_choice("split", split, SPLITS)
+    check_kind("split", split, str, optional=True)
     check_callable("progress", progress, optional=True)
     folder = cache_folder() if cache_dir is None else check_path("cache_dir", cache_dir)
     request = DatasetRequest(
@@ -141,6 +144,7 @@ def _open(source: Any, labels: Any, request: DatasetRequest) -> ImageDataset:
     """Find out what kind of source it is and read it."""
     if isinstance(source, ImageDataset):  # loaded before
         dataset: ImageDataset = source
+        request.refuse_options(dataset.meta.name)
         if labels is not None:
             dataset = replace(dataset, labels=labels_from_array(labels, len(dataset)))
         images = request.conform(dataset.images)

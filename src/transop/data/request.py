@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from transop.data.conform import Crop, Fit, conform
 from transop.data.dataset import ImageDataset
-from transop.errors import DataError
+from transop.data.picture import Crop, Fit, conform
+from transop.errors import DataError, show
 from transop.files import real_path
 from transop.progress import Progress, silent
-
-SPLITS = ("paper", "official", "random")
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class DatasetRequest:
         valid = (*splits, "random")
         if self.split is not None and self.split not in valid:
             raise DataError(
-                f"split={self.split!r} does not exist for data set {name!r}; choose one of "
+                f"split={show(self.split)} does not exist for data set {name!r}; choose one of "
                 f"{', '.join(valid)}, or leave it out for the split of the source"
             )
 

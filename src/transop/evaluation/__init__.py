@@ -19,18 +19,15 @@ from transop.evaluation.kept import (
     LENGTHS,
     KeptCurve,
     KeptIdentity,
-    measure_kept_curves,
-    measure_kept_identity,
-)
-from transop.evaluation.lengths import (
     factor_for_length,
     far_length,
     far_scale,
     half_way_scale,
+    measure_kept_curves,
+    measure_kept_identity,
     spread_covered,
 )
-from transop.evaluation.protocol import PathModel
-from transop.evaluation.reconstruction import classifier_accuracy, reconstruction_error
+from transop.evaluation.reconstruction import PathModel, classifier_accuracy, reconstruction_error
 
 __all__ = [
     "FIXED",

@@ -18,8 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transop.evaluation.protocol import PathModel
-from transop.evaluation.reconstruction import CHUNK
+from transop.evaluation.reconstruction import CHUNK, PathModel
 from transop.inference import relative_miss, share_covered
 from transop.progress import Progress, silent
 

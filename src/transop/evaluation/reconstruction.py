@@ -1,13 +1,33 @@
-"""Errors and accuracies over whole splits, in chunks."""
+"""What a model must offer to be measured, and its errors and accuracies over whole splits."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from transop.data import ImageDataset
-from transop.evaluation.protocol import PathModel
+
+
+class PathModel(Protocol):
+    """Encodes images, decodes latents, and draws a path between two latents."""
+
+    def encode(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d"]:
+        """Map images to latent points."""
+        ...
+
+    def decode(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, "b c h w"]:
+        """Map latent points to images in [0, 1]."""
+        ...
+
+    def latent_path(
+        self, z0: Float[Tensor, "b d"], z1: Float[Tensor, "b d"], times: Float[Tensor, " t"]
+    ) -> Float[Tensor, "b t d"]:
+        """Follow the model's own path: at z0 for t = 0, near z1 for t = 1, beyond it after."""
+        ...
+
 
 CHUNK = 250  # measured: larger chunks fall out of the cache and decode at half the speed
 

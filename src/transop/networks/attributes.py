@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transop.errors import UserError
-from transop.networks.resnet import ResNet18, load_imagenet_weights, resnet18
+from transop.networks.resnet import ResNet18, load_imagenet_weights
 
 N_HIDDEN = 256
 DROPOUT = 0.5
@@ -22,7 +22,7 @@ class ResNetTrunk(nn.Module):
 
     def __init__(self, network: ResNet18 | None = None) -> None:
         super().__init__()
-        self.network = resnet18() if network is None else network
+        self.network = ResNet18() if network is None else network
         self.network.fc = nn.Identity()  # unused: its weights would only weigh down files
 
     def forward(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b 512"]:

@@ -107,23 +107,13 @@ def mnist(shape: AutoencoderShape) -> Autoencoder:
     if size % 4 or size < 16:
         raise _wrong_size(shape, "a multiple of 4 from 16 on")
     quarter = size // 4
-    encoder = nn.Sequential(
-        *_down(shape.channels, w, 4, 2, 1),
-        *_down(w, w, 4, 2, 1),
-        *_down(w, w, 4, 1, 0),
-        nn.Flatten(),
-        nn.Linear(w * (quarter - 3) ** 2, shape.latent_dimension),
+    return _assemble(
+        shape,
+        down=[(shape.channels, w, 4, 2, 1), (w, w, 4, 2, 1), (w, w, 4, 1, 0)],
+        up=[(w, w, 4, 1, 1), (w, w, 4, 2, 2)],
+        last=(4, 2, 1),
+        sides=(quarter - 3, quarter),
     )
-    decoder = nn.Sequential(
-        nn.Linear(shape.latent_dimension, w * quarter**2),
-        nn.ReLU(),
-        nn.Unflatten(1, (w, quarter, quarter)),
-        *_up(w, w, 4, 1, 1),
-        *_up(w, w, 4, 2, 2),
-        nn.ConvTranspose2d(w, shape.channels, 4, 2, 1),
-        nn.Sigmoid(),
-    )
-    return Autoencoder(shape, encoder, decoder)
 
 
 def celeba(shape: AutoencoderShape) -> Autoencoder:
@@ -138,29 +128,26 @@ def celeba(shape: AutoencoderShape) -> Autoencoder:
     side, start = size, (size - 14) // 2
     for kernel in (4, 4, 3, 4, 4):  # the five strided convolutions of the encoder
         side = (side + 2 - kernel) // 2 + 1
-    encoder = nn.Sequential(
-        *_down(shape.channels, w, 4, 2, 1),
-        *_down(w, 2 * w, 4, 2, 1),
-        *_down(2 * w, 4 * w, 3, 2, 1),
-        *_down(4 * w, 8 * w, 3, 1, 1),
-        *_down(8 * w, 8 * w, 4, 2, 1),
-        *_down(8 * w, 4 * w, 4, 2, 1),
-        nn.Flatten(),
-        nn.Linear(4 * w * side**2, shape.latent_dimension),
+    return _assemble(
+        shape,
+        down=[
+            (shape.channels, w, 4, 2, 1),
+            (w, 2 * w, 4, 2, 1),
+            (2 * w, 4 * w, 3, 2, 1),
+            (4 * w, 8 * w, 3, 1, 1),
+            (8 * w, 8 * w, 4, 2, 1),
+            (8 * w, 4 * w, 4, 2, 1),
+        ],
+        up=[
+            (4 * w, 8 * w, 3, 1, 0),
+            (8 * w, 8 * w, 3, 1, 0),
+            (8 * w, 8 * w, 3, 1, 1),
+            (8 * w, 4 * w, 3, 1, 1),
+            (4 * w, 4 * w, 3, 1, 0),
+        ],
+        last=(4, 2, 0),
+        sides=(side, start),
     )
-    decoder = nn.Sequential(
-        nn.Linear(shape.latent_dimension, 4 * w * start**2),
-        nn.ReLU(),
-        nn.Unflatten(1, (4 * w, start, start)),
-        *_up(4 * w, 8 * w, 3, 1, 0),
-        *_up(8 * w, 8 * w, 3, 1, 0),
-        *_up(8 * w, 8 * w, 3, 1, 1),
-        *_up(8 * w, 4 * w, 3, 1, 1),
-        *_up(4 * w, 4 * w, 3, 1, 0),
-        nn.ConvTranspose2d(4 * w, shape.channels, 4, 2, 0),
-        nn.Sigmoid(),
-    )
-    return Autoencoder(shape, encoder, decoder)
 
 
 def conv32(shape: AutoencoderShape) -> Autoencoder:
@@ -168,28 +155,24 @@ def conv32(shape: AutoencoderShape) -> Autoencoder:
     size, w = shape.image_size, shape.width
     if size % 8 or size < 16:
         raise _wrong_size(shape, "a multiple of 8 from 16 on")
-    eighth = size // 8
-    encoder = nn.Sequential(
-        *_down(shape.channels, w, 4, 2, 1),
-        *_down(w, w, 3, 1, 1),
-        *_down(w, 2 * w, 4, 2, 1),
-        *_down(2 * w, 2 * w, 3, 1, 1),
-        *_down(2 * w, 4 * w, 4, 2, 1),
-        nn.Flatten(),
-        nn.Linear(4 * w * eighth**2, shape.latent_dimension),
+    return _assemble(
+        shape,
+        down=[
+            (shape.channels, w, 4, 2, 1),
+            (w, w, 3, 1, 1),
+            (w, 2 * w, 4, 2, 1),
+            (2 * w, 2 * w, 3, 1, 1),
+            (2 * w, 4 * w, 4, 2, 1),
+        ],
+        up=[
+            (4 * w, 2 * w, 4, 2, 1),
+            (2 * w, 2 * w, 3, 1, 1),
+            (2 * w, w, 4, 2, 1),
+            (w, w, 3, 1, 1),
+        ],
+        last=(4, 2, 1),
+        sides=(size // 8, size // 8),
     )
-    decoder = nn.Sequential(
-        nn.Linear(shape.latent_dimension, 4 * w * eighth**2),
-        nn.ReLU(),
-        nn.Unflatten(1, (4 * w, eighth, eighth)),
-        *_up(4 * w, 2 * w, 4, 2, 1),
-        *_up(2 * w, 2 * w, 3, 1, 1),
-        *_up(2 * w, w, 4, 2, 1),
-        *_up(w, w, 3, 1, 1),
-        nn.ConvTranspose2d(w, shape.channels, 4, 2, 1),
-        nn.Sigmoid(),
-    )
-    return Autoencoder(shape, encoder, decoder)
 
 
 def conv(shape: AutoencoderShape) -> Autoencoder:
@@ -198,22 +181,7 @@ def conv(shape: AutoencoderShape) -> Autoencoder:
     Halvings go on until at most 7 pixels are left; the decoder doubles back through the same
     sizes, adding the row that an odd size lost.
     """
-    sizes, maps, down, up = _pyramid(shape, smallest=7, widest=4)
-    smallest, flat = sizes[-1], maps[-1] * sizes[-1] ** 2
-    encoder = nn.Sequential(
-        *down,
-        nn.Flatten(),
-        nn.Linear(flat, shape.latent_dimension),
-    )
-    decoder = nn.Sequential(
-        nn.Linear(shape.latent_dimension, flat),
-        nn.ReLU(),
-        nn.Unflatten(1, (maps[-1], smallest, smallest)),
-        *up,
-        nn.ConvTranspose2d(maps[1], shape.channels, 4, 2, 1, output_padding=sizes[0] % 2),
-        nn.Sigmoid(),
-    )
-    return Autoencoder(shape, encoder, decoder)
+    return _pyramid(shape, smallest=7, widest=4, hidden=None)
 
 
 def deep(shape: AutoencoderShape) -> Autoencoder:
@@ -223,39 +191,47 @@ def deep(shape: AutoencoderShape) -> Autoencoder:
     once; with a layer between, small features survive that one map gives up. Halvings go on to at
     most 5 pixels and the maps double all the way: the coarse layers cost least.
     """
-    sizes, maps, down, up = _pyramid(shape, smallest=5, widest=None)
-    smallest, flat = sizes[-1], maps[-1] * sizes[-1] ** 2
+    return _pyramid(shape, smallest=5, widest=None, hidden=256)
+
+
+AutoencoderBuilder = Callable[[AutoencoderShape], Autoencoder]
+
+_Layer = tuple[int, int, int, int, int]  # channels in and out, kernel, stride, padding
+
+
+def _assemble(
+    shape: AutoencoderShape,
+    *,
+    down: list[_Layer],
+    up: list[_Layer],
+    last: tuple[int, int, int],
+    sides: tuple[int, int],
+) -> Autoencoder:
+    """Put convolutions on either side of the latents, which read and write maps of two sides."""
+    d, read, written = shape.latent_dimension, down[-1][1], up[0][0]
     encoder = nn.Sequential(
-        *down,
+        *(layer for numbers in down for layer in _down(*numbers)),
         nn.Flatten(),
-        *_hidden(flat, _HIDDEN),
-        nn.Linear(_HIDDEN, shape.latent_dimension),
+        nn.Linear(read * sides[0] ** 2, d),
     )
     decoder = nn.Sequential(
-        *_hidden(shape.latent_dimension, _HIDDEN),
-        *_hidden(_HIDDEN, flat),
-        nn.Unflatten(1, (maps[-1], smallest, smallest)),
-        *up,
-        nn.ConvTranspose2d(maps[1], shape.channels, 4, 2, 1, output_padding=sizes[0] % 2),
+        nn.Linear(d, written * sides[1] ** 2),
+        nn.ReLU(),
+        nn.Unflatten(1, (written, sides[1], sides[1])),
+        *(layer for numbers in up for layer in _up(*numbers)),
+        nn.ConvTranspose2d(up[-1][1], shape.channels, *last),
         nn.Sigmoid(),
     )
     return Autoencoder(shape, encoder, decoder)
 
 
-AutoencoderBuilder = Callable[[AutoencoderShape], Autoencoder]
-
-_HIDDEN = 256  # units of the layers of ``deep`` that are no convolutions
-
-
 def _pyramid(
-    shape: AutoencoderShape, *, smallest: int, widest: int | None
-) -> tuple[list[int], list[int], list[nn.Module], list[nn.Module]]:
+    shape: AutoencoderShape, *, smallest: int, widest: int | None, hidden: int | None
+) -> Autoencoder:
     """Halve images until at most ``smallest`` pixels are left, and double back.
 
-    Maps double with every halving, up to ``widest`` times the width if that is given.
-
-    Returns:
-        Sizes and maps of every stage, the layers down, and those up but for the last.
+    Maps double with every halving, up to ``widest`` times the width if that is given; ``hidden``
+    units stand on either side of the latents if that is given.
     """
     if not 16 <= shape.image_size <= 128:
         raise _wrong_size(shape, "from 16 to 128")
@@ -271,7 +247,23 @@ def _pyramid(
         for i in reversed(stages[1:])
         for layer in _up(maps[i + 1], maps[i], 4, 2, 1, sizes[i] % 2)
     ]
-    return sizes, maps, down, up
+    side, d, flat = sizes[-1], shape.latent_dimension, maps[-1] * sizes[-1] ** 2
+    read: list[nn.Module]
+    written: list[nn.Module]
+    if hidden is None:
+        read, written = [nn.Linear(flat, d)], [nn.Linear(d, flat), nn.ReLU()]
+    else:
+        read = [*_hidden(flat, hidden), nn.Linear(hidden, d)]
+        written = [*_hidden(d, hidden), *_hidden(hidden, flat)]
+    encoder = nn.Sequential(*down, nn.Flatten(), *read)
+    decoder = nn.Sequential(
+        *written,
+        nn.Unflatten(1, (maps[-1], side, side)),
+        *up,
+        nn.ConvTranspose2d(maps[1], shape.channels, 4, 2, 1, output_padding=sizes[0] % 2),
+        nn.Sigmoid(),
+    )
+    return Autoencoder(shape, encoder, decoder)
 
 
 def _hidden(inputs: int, outputs: int) -> list[nn.Module]:

@@ -73,9 +73,6 @@ class ResNet18(nn.Module):
         self.register_buffer(
             "deviation", torch.tensor(_DEVIATION).view(1, 3, 1, 1), persistent=False
         )
-        self._initialise()
-
-    def _initialise(self) -> None:
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -96,11 +93,6 @@ class ResNet18(nn.Module):
 
 def _stage(n_in: int, n_out: int, stride: int) -> nn.Sequential:
     return nn.Sequential(ResidualBlock(n_in, n_out, stride), ResidualBlock(n_out, n_out, 1))
-
-
-def resnet18(num_classes: int = 1000) -> ResNet18:
-    """Build a ResNet-18 with fresh weights."""
-    return ResNet18(num_classes)
 
 
 def load_imagenet_weights(path: str | Path) -> ResNet18:
@@ -127,7 +119,7 @@ def load_imagenet_weights(path: str | Path) -> ResNet18:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except _UNREADABLE:
         raise UserError(f"ImageNet weights '{path}' cannot be read; {remedy}") from None
-    network = resnet18()
+    network = ResNet18()
     try:
         network.load_state_dict(state)
     except (RuntimeError, TypeError) as error:

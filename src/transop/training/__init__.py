@@ -7,20 +7,18 @@ are the building blocks for phases of their own.
 from transop.training.autoencoder import load_images, obtain_autoencoder, train_autoencoder
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
-from transop.training.dictionary import DictionaryLearner
 from transop.training.fit import fit, train
-from transop.training.latents import encode_split, find_latent_scale
-from transop.training.loop import Loop, TrainingFailure, steps_in
+from transop.training.latents import encode_split, find_latent_scale, make_pairs, pairs_by_settings
+from transop.training.loop import Loop, TrainingFailure
 from transop.training.measures import measure_reconstruction
-from transop.training.pair_order import PairOrder
-from transop.training.pairing import make_pairs, pairs_by_settings
+from transop.training.operators import DictionaryLearner
 from transop.training.phases import Phase, TrainingPlan, train_phases
 from transop.training.session import Session
+from transop.training.steps import steps_in
 
 __all__ = [
     "DictionaryLearner",
     "Loop",
-    "PairOrder",
     "Phase",
     "Session",
     "TrainingFailure",

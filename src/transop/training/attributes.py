@@ -21,13 +21,12 @@ from transop.networks import (
     build_attribute_net,
     prefer_channels_last,
 )
-from transop.pairs.backbones import published_resnet
+from transop.pairs.features import published_resnet
 from transop.training.autoencoder import load_images
-from transop.training.batches import BatchOrder
-from transop.training.loop import Loop, steps_in
+from transop.training.loop import Loop
 from transop.training.measures import held_out_rows
-from transop.training.schedule import schedule_rate
 from transop.training.session import Session
+from transop.training.steps import Rows
 
 PHASE = "classifier"
 WEIGHT_DECAY = 1e-4  # of Adam
@@ -114,45 +113,37 @@ def train_attributes(
         dataset: colour images with attributes.
         model: reconstructs images, if ``classifier.reconstructed`` asks for it.
     """
-    settings, rows = session.settings.classifier, dataset.splits["train"]
-    batch_size = min(settings.batch_size, len(rows))
-    per_epoch, n_steps = steps_in(settings.epochs, len(rows), batch_size)
+    settings = session.settings.classifier
     optimiser = torch.optim.Adam(
         network.parameters(), settings.learning_rate, weight_decay=WEIGHT_DECAY
     )
     wrapped = session.set_up(network)
     weighting = DynamicLossWeights(len(network.attribute_names), settings.loss_temperature)
     weighting.to(session.device)
-    order = BatchOrder(session, PHASE, rows, batch_size)
-    loop = Loop(
+    loop = Loop.over(
         session,
         PHASE,
-        n_steps,
+        settings,
+        Rows(torch.from_numpy(dataset.splits["train"])),
         modules={"classifier": network, "weighting": weighting},
         optimisers={"classifier": optimiser},
-        steps_per_epoch=per_epoch,
-        items_per_step=batch_size,
-        explain=lambda: f"lower classifier.learning_rate (now {settings.learning_rate:g})",
     )
     network.train()
     for step in loop:
-        chosen = order.rows(step)
+        (chosen,) = loop.batch()
         images = load_images(dataset, chosen, session)
         if n_shown := round(settings.reconstructed * len(images)):
             images[:n_shown] = model.reconstruct(images[:n_shown])
         with session.seeded(PHASE, "dropout", step):  # so that a resumed run drops the same units
             logits = wrapped(images).float()
-        truth = torch.from_numpy(attribute_columns(dataset, network.attribute_names, chosen))
+        names = network.attribute_names
+        truth = torch.from_numpy(attribute_columns(dataset, names, chosen.numpy()))
         losses = attribute_losses(logits, truth.to(logits.device))
-        value = weighting(losses)
-        if not loop.check(value):
+        if not loop.minimise(optimiser, weighting(losses)):
             continue
-        peak = settings.learning_rate
-        rate = schedule_rate(optimiser, settings.schedule, peak, step, n_steps)
-        loop.descend(optimiser, value, rate)
         correct = (logits.argmax(2) == (truth > 0).to(logits.device)).float().mean().item()
         loop.record(loss=losses.mean().item(), accuracy=correct)
-        if (step + 1) % per_epoch == 0 and step + 1 < n_steps:
+        if (step + 1) % loop.steps_per_epoch == 0 and step + 1 < loop.n_steps:
             weighting.update(_validation_losses(network, dataset).to(session.device))
             network.train()
 

@@ -13,10 +13,9 @@ from transop.artifacts.pretrained import read_pretrained
 from transop.data import ImageDataset
 from transop.errors import ArtifactError
 from transop.networks import Autoencoder, prefer_channels_last
-from transop.training.batches import BatchOrder
-from transop.training.loop import Loop, steps_in
-from transop.training.schedule import schedule_rate
+from transop.training.loop import Loop
 from transop.training.session import Session
+from transop.training.steps import Rows
 
 PHASE = "autoencoder"
 
@@ -67,40 +66,31 @@ def train_autoencoder(
         dataset: the images; only the split "train" is learned from.
         loss: what is minimised, if not the error of reconstruction; baselines bring their own.
     """
-    settings = session.settings.autoencoder
-    rows = dataset.splits["train"]
-    batch_size = min(settings.batch_size, len(rows))
-    per_epoch, n_steps = steps_in(settings.epochs, len(rows), batch_size)
     prefer_channels_last(network)
     network.train()
+    settings, rows = session.settings.autoencoder, Rows(torch.from_numpy(dataset.splits["train"]))
     optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate)
     wrapped = session.set_up(network)
-    order = BatchOrder(session, PHASE, rows, batch_size)
     noise = session.generator(PHASE, "noise")
-    loop = Loop(
+    loop = Loop.over(
         session,
         PHASE,
-        n_steps,
+        settings,
+        rows,
         modules={"network": network},
         optimisers={"network": optimiser},
         generators={"noise": noise},
-        steps_per_epoch=per_epoch,
-        items_per_step=batch_size,
-        explain=lambda: f"lower autoencoder.learning_rate (now {settings.learning_rate:g})",
     )
     edge_weight = session.settings.beyond_paper.edge_weight
-    for step in loop:
-        images = load_images(dataset, order.rows(step), session)
+    for _ in loop:
+        (chosen,) = loop.batch()
+        images = load_images(dataset, chosen, session)
         if loss is None:
             value = reconstruction_loss(wrapped(images), images, edge_weight)
         else:
             value = loss(wrapped, images, noise)
-        if not loop.check(value):
-            continue
-        peak = settings.learning_rate
-        rate = schedule_rate(optimiser, settings.schedule, peak, step, n_steps)
-        loop.descend(optimiser, value, rate)
-        loop.record(loss=value.item())
+        if loop.minimise(optimiser, value):
+            loop.record(loss=value.item())
     network.eval()
 
 
@@ -124,7 +114,7 @@ def obtain_autoencoder(session: Session, network: Autoencoder, dataset: ImageDat
 
 
 def load_images(
-    dataset: ImageDataset, rows: np.ndarray, session: Session
+    dataset: ImageDataset, rows: np.ndarray | Tensor, session: Session
 ) -> Float[Tensor, "b c h w"]:
     """Bring a batch of images to the device in the layout convolutions like best."""
     images = dataset.batch(rows, device=session.device)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
@@ -13,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from transop.data import ImageDataset
 from transop.errors import SettingsError
+from transop.evaluation import classifier_accuracy
 from transop.identity import Communities, Identity, agreement, choose_source
 from transop.identity.graph import find_communities, neighbour_graph
 from transop.model import ManifoldAutoencoder
@@ -26,18 +26,16 @@ from transop.training.attributes import (
     wants_attributes,
 )
 from transop.training.autoencoder import load_images
-from transop.training.batches import BatchOrder
-from transop.training.latents import encode_split
-from transop.training.loop import Loop, steps_in
+from transop.training.latents import encode_split, make_pairs
+from transop.training.loop import Loop
 from transop.training.measures import held_out_rows
 from transop.training.own_modules import load_weights, run_factory
-from transop.training.pairing import make_pairs
-from transop.training.schedule import schedule_rate
 from transop.training.session import Session
+from transop.training.steps import Rows
 
 PHASE = "classifier"
 
-Inputs = Callable[[np.ndarray], Tensor]
+Inputs = Callable[[Tensor], Tensor]  # positions to what the classifier reads
 
 
 def train_classifier(
@@ -68,7 +66,9 @@ def train_classifier(
         return numbers | attribute_accuracies(identity.network, dataset)
     if dataset.labels is None or source == "graph":
         return numbers
-    return numbers | {"test_accuracy": _accuracy(model, dataset)}
+    return numbers | {
+        "test_accuracy": classifier_accuracy(model.classify, dataset, held_out_rows(dataset))
+    }
 
 
 def _from_labels(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset) -> Identity:
@@ -111,7 +111,7 @@ def _from_graph(session: Session, model: ManifoldAutoencoder, dataset: ImageData
         network = build_classifier("latent-mlp", **numbers).to(session.device)
     points = latents[positions]
     shares = torch.from_numpy(communities.shares).float()
-    _train(session, network, lambda chosen: points[torch.from_numpy(chosen)], shares)
+    _train(session, network, lambda chosen: points[chosen], shares)
     facts: dict[str, Any] = {"n_communities": communities.n_communities}
     if dataset.labels is not None:
         labels = dataset.labels[dataset.splits["train"][positions.numpy()]]
@@ -165,70 +165,45 @@ def _train(
     inputs_of: Inputs,
     targets: Shaped[Tensor, "n ..."],
 ) -> None:
-    """Train a classifier on targets: a class number each, or a share of every class.
-
-    Args:
-        session: the run.
-        classifier: its weights change.
-        inputs_of: gives what it reads, for positions in ``targets``.
-        targets: what it should say.
-    """
+    """Train a classifier on targets: a class number each, or a share of every class."""
     settings = session.settings.classifier
-    batch_size = min(settings.batch_size, len(targets))
-    per_epoch, n_steps = steps_in(settings.epochs, len(targets), batch_size)
     optimiser = torch.optim.Adam(
         classifier.parameters(), settings.learning_rate, weight_decay=WEIGHT_DECAY
     )
     wrapped = session.set_up(classifier)
-    positions = BatchOrder(session, PHASE, np.arange(len(targets)), batch_size)
-    loop = Loop(
+    loop = Loop.over(
         session,
         PHASE,
-        n_steps,
+        settings,
+        Rows(torch.arange(len(targets))),
         modules={"classifier": classifier},
         optimisers={"classifier": optimiser},
-        steps_per_epoch=per_epoch,
-        items_per_step=batch_size,
-        explain=lambda: f"lower classifier.learning_rate (now {settings.learning_rate:g})",
     )
     classifier.train()
-    for step in loop:
-        chosen = positions.rows(step)
+    for _ in loop:
+        (chosen,) = loop.batch()
         logits = wrapped(inputs_of(chosen)).float()
-        truth = targets[torch.from_numpy(chosen)].to(logits.device)
+        truth = targets[chosen].to(logits.device)
         value = cross_entropy(logits, truth)
-        if not loop.check(value):
-            continue
-        peak = settings.learning_rate
-        rate = schedule_rate(optimiser, settings.schedule, peak, step, n_steps)
-        loop.descend(optimiser, value, rate)
-        named = truth if truth.ndim == 1 else truth.argmax(1)
-        loop.record(loss=value.item(), accuracy=(logits.argmax(1) == named).float().mean().item())
+        if loop.minimise(optimiser, value):
+            named = truth if truth.ndim == 1 else truth.argmax(1)
+            correct = (logits.argmax(1) == named).float().mean().item()
+            loop.record(loss=value.item(), accuracy=correct)
 
 
 def _inputs(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset) -> Inputs:
     """Say how positions in the training split become what the classifier reads."""
     rows = dataset.splits["train"]
     if session.settings.classifier.domain == "image":
-        return lambda chosen: load_images(dataset, rows[chosen], session)
+        return lambda chosen: load_images(dataset, rows[chosen.numpy()], session)
     latents = _scaled_latents(session, model, dataset)
-    return lambda chosen: latents[torch.from_numpy(chosen).to(latents.device)]
+    return lambda chosen: latents[chosen.to(latents.device)]
 
 
 def _scaled_latents(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> Float[Tensor, "n d"]:
     return encode_split(model.autoencoder, dataset, ranks=session.ranks) / model.latent_scale
-
-
-def _accuracy(model: ManifoldAutoencoder, dataset: ImageDataset) -> float:
-    rows, correct = held_out_rows(dataset), 0
-    assert dataset.labels is not None
-    for start in range(0, len(rows), 1000):
-        part = rows[start : start + 1000]
-        guesses = model.classify(dataset.batch(part)).argmax(1).cpu().numpy()
-        correct += int((guesses == dataset.labels[part]).sum())
-    return correct / len(rows)
 
 
 def _make(

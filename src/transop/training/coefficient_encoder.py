@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -17,14 +16,13 @@ from transop.identity import Identity
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder
 from transop.operators import laplace_kl, sample_moves
-from transop.training.batches import BatchOrder
 from transop.training.distillation import Judge, ask_judge, distil
-from transop.training.latents import encode_split
-from transop.training.loop import Loop, steps_in
+from transop.training.latents import encode_split, make_pairs
+from transop.training.loop import Loop
 from transop.training.measures import measure_moves
 from transop.training.neighbour_scales import neighbour_scales
-from transop.training.pairing import make_pairs
 from transop.training.session import Session
+from transop.training.steps import Rows
 
 PHASE = "coefficient_encoder"
 
@@ -153,32 +151,28 @@ def _train(
     prior: Float[Tensor, "#n m"],
 ) -> None:
     settings = session.settings.coefficient_encoder
-    batch_size = min(settings.batch_size, len(latents))
-    per_epoch, n_steps = steps_in(settings.epochs, len(latents), batch_size)
     optimiser = torch.optim.Adam(encoder.parameters(), settings.learning_rate)
     noise = session.generator(PHASE, "coefficients")
-    order = BatchOrder(session, PHASE, np.arange(len(latents)), batch_size)
     operators, living = model.operators.operators.detach(), model.operators.living()
     wrapped = session.set_up(encoder)
     share = slice(session.ranks.rank, None, session.ranks.n_ranks)
-    loop = Loop(
+    loop = Loop.over(
         session,
         PHASE,
-        n_steps,
+        settings,
+        Rows(torch.arange(len(latents))),
         modules={"encoder": encoder},
         optimisers={"encoder": optimiser},
         generators={"coefficients": noise},
-        steps_per_epoch=per_epoch,
-        items_per_step=batch_size,
         items="points",
         explain=lambda: "lower coefficient_encoder.prior_scale or its learning_rate",
     )
-    for step in loop:
-        rows = torch.from_numpy(order.rows(step))
+    for _ in loop:
+        (rows,) = loop.batch()
         points = latents[rows.to(latents.device)]
         scales = wrapped(points).float()
         # Drawn for the whole batch, so that it does not matter how many devices share it.
-        uniform = torch.rand(batch_size, len(living), generator=noise)[share].to(scales)
+        uniform = torch.rand(loop.items_per_step, len(living), generator=noise)[share].to(scales)
         moved, _ = sample_moves(operators, points, scales, uniform=uniform)
         opinion = log_softmax(judge(moved), -1)
         change = kl_div(opinion, targets.at(rows), reduction="batchmean", log_target=True)
@@ -186,9 +180,8 @@ def _train(
         divergence = laplace_kl(scales, wanted)
         pull = _mean_over(divergence, living) + _mean_over(divergence, ~living)
         value = change + settings.kl_weight * pull
-        if not loop.check(value):
+        if not loop.minimise(optimiser, value):
             continue
-        loop.descend(optimiser, value, settings.learning_rate)
         loop.record(
             loss=value.item(),
             change=change.item(),

@@ -23,24 +23,16 @@ _ASKED = 1000  # points decoded at once
 Judge = Callable[[Float[Tensor, "b d"]], Float[Tensor, "b ..."]]
 
 
-class StandIn(nn.Module):
-    """Maps scaled latents to the logits that classifier(decoder(z)) would give."""
-
-    def __init__(self, latent_dimension: int, outputs: tuple[int, ...]) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(latent_dimension, _WIDTH),
-            nn.ReLU(),
-            nn.Linear(_WIDTH, _WIDTH),
-            nn.ReLU(),
-            nn.Linear(_WIDTH, prod(outputs)),
-            nn.Unflatten(1, outputs),
-        )
-
-    def forward(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, "b ..."]:
-        """Guess the logits of the decoded point."""
-        logits: Tensor = self.layers(latents)
-        return logits
+def _stand_in(latent_dimension: int, outputs: tuple[int, ...]) -> nn.Sequential:
+    """Build the network from scaled latents to the logits of classifier(decoder(z))."""
+    return nn.Sequential(
+        nn.Linear(latent_dimension, _WIDTH),
+        nn.ReLU(),
+        nn.Linear(_WIDTH, _WIDTH),
+        nn.ReLU(),
+        nn.Linear(_WIDTH, prod(outputs)),
+        nn.Unflatten(1, outputs),
+    )
 
 
 def distil(
@@ -52,7 +44,7 @@ def distil(
     outputs: tuple[int, ...],
     prior_scale: float,
     n_samples: int,
-) -> tuple[StandIn, float]:
+) -> tuple[nn.Module, float]:
     """Teach a small network the classifier's opinion of decoded latent points.
 
     Half the samples are training latents, half are training latents moved by coefficients drawn
@@ -71,7 +63,7 @@ def distil(
         The stand-in, and how often it names the same class on points it has not seen.
     """
     with session.seeded("weights", PHASE):
-        student = StandIn(latents.shape[1], outputs).to(session.device)
+        student = _stand_in(latents.shape[1], outputs).to(session.device)
     optimiser = torch.optim.Adam(student.parameters(), 1e-3)
     n_steps = int(n_samples * _STEPS_PER_SAMPLE)
     choice = session.generator(PHASE, "choice")

@@ -26,12 +26,10 @@ from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.diagnostics import OperatorMonitor
 from transop.training.fine_tuning import fine_tune
-from transop.training.latents import encode_split
+from transop.training.latents import check_backbone, encode_split, make_pairs
 from transop.training.measures import held_out_rows, measure_reconstruction
-from transop.training.objective import choose_weights, recall_weights
-from transop.training.operators import train_operators
+from transop.training.operators import choose_weights, recall_weights, train_operators
 from transop.training.own_modules import build_own_model, own_modules
-from transop.training.pairing import check_backbone, make_pairs
 from transop.training.phases import Phase, TrainingPlan, train_phases
 from transop.training.session import Session
 

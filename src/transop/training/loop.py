@@ -6,8 +6,8 @@ handed to the loop once: modules, optimisers, generators and a dictionary of pla
 
 from __future__ import annotations
 
+import copy
 import logging
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 
 from transop.errors import SettingsError, UserError
 from transop.training.session import Session
+from transop.training.steps import Items, Order, schedule_rate, steps_in
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class Loop:
     Attributes:
         step: the step at hand, counted from zero.
         n_steps: the length of the phase.
+        items_per_step: how many items a step works on, on all devices together.
         share: the weight of this device's mean in that of the batch; 1 unless rows are left over.
         step_factor: 1, halved by each rollback; phases multiply learning rates with it.
         memory: plain values a phase wants to keep; part of every checkpoint.
@@ -84,13 +86,15 @@ class Loop:
         self.steps_per_epoch = steps_per_epoch
         self._modules, self._optimisers = dict(modules), dict(optimisers)
         self._generators = dict(generators or {})
-        self._items, self._items_per_step = items, items_per_step
+        self._items, self.items_per_step = items, items_per_step
         self._report_every = report_every or min(50, max(1, n_steps // 40))
         self._snapshot_every = snapshot_every
         self._explain = explain
         self.share = session.ranks.own_share(items_per_step)
         self.step, self.step_factor = 0, 1.0
         self.memory: dict[str, Any] = {}
+        self._settings: Any
+        self._order: Order
         self._halvings = 0
         self._sums: dict[str, tuple[float, int]] = {}
         self._noted: dict[str, float] = {}
@@ -98,6 +102,52 @@ class Loop:
         self._failed = self._ended = False
         self._good: dict[str, Any] = {}
         self._last_save = self._last_report = time.monotonic()
+
+    @classmethod
+    def over(
+        cls, session: Session, phase: str, settings: Any, visited: Items, **options: Any
+    ) -> Loop:
+        """Make the loop of a phase that visits items for some epochs.
+
+        Args:
+            session: the run.
+            phase: its name in metrics and checkpoints.
+            settings: the phase's section: epochs, batch size, learning rate and schedule.
+            visited: rows or pairs; `batch` gives those of a step.
+            **options: the other arguments of `Loop`.
+        """
+        batch_size = min(settings.batch_size, len(visited))
+        per_epoch, n_steps = steps_in(settings.epochs, len(visited), batch_size)
+        rate = getattr(settings, "learning_rate", None)
+        if rate is not None:
+            options.setdefault("explain", lambda: f"lower {phase}.learning_rate (now {rate:g})")
+        loop = cls(
+            session,
+            phase,
+            n_steps,
+            steps_per_epoch=per_epoch,
+            items_per_step=batch_size,
+            **options,
+        )
+        loop._settings, loop._order = settings, Order(session, phase, visited, batch_size)
+        return loop
+
+    def batch(self) -> tuple[Tensor, ...]:
+        """Give the items of this step; with several devices, this one's share of them."""
+        return self._order.at(self.step)
+
+    def rate(self, optimiser: Optimizer, peak: float | None = None) -> float:
+        """Give the learning rate of this step by the schedule of the phase's section."""
+        schedule = getattr(self._settings, "schedule", "constant")
+        peak = self._settings.learning_rate if peak is None else peak
+        return schedule_rate(optimiser, schedule, peak, self.step, self.n_steps)
+
+    def minimise(self, optimiser: Optimizer, value: Tensor) -> bool:
+        """Take a gradient step on a loss by the schedule; none, and False, if it is not finite."""
+        if not self.check(value):
+            return False
+        self.descend(optimiser, value, self.rate(optimiser))
+        return True
 
     def __iter__(self) -> Iterator[int]:
         """Yield step numbers; between two of them checkpoints and reports are written."""
@@ -172,7 +222,7 @@ class Loop:
         if self.step % self._report_every == 0 or self.step == self.n_steps or self._ended:
             self._report()
         if self.step % self._snapshot_every == 0:
-            state = _copied(self._state())
+            state = copy.deepcopy(self._state())
             if self._session.any_device(not _finite(state["modules"])):
                 self._failed = True
                 self._roll_back()
@@ -188,7 +238,7 @@ class Loop:
     def _agree_on_step(self) -> bool:
         """Average a step's numbers over devices; say whether any of them was asked to stop."""
         names, noted = list(self._noted), list(self._noted.values())
-        wants = float(self._session.must_stop())
+        wants = float(self._session.stop_requested)
         if self._session.ranks.n_ranks > 1:
             own = torch.tensor(
                 [wants, *(value * self.share for value in noted)], dtype=torch.double
@@ -203,7 +253,7 @@ class Loop:
     def _report(self) -> None:
         means = {name: total / count for name, (total, count) in self._sums.items()}
         now = time.monotonic()
-        n_items = self._steps_since_report * self._items_per_step
+        n_items = self._steps_since_report * self.items_per_step
         rate = n_items / max(1e-9, now - self._last_report)
         pace = {"epoch": self.step / self.steps_per_epoch, f"{self._items}_per_second": rate}
         self._session.write(self.phase, self.step, **means, **pace)
@@ -223,7 +273,7 @@ class Loop:
             )
             self._session.write(self.phase, failed_at, sign="not-finite", finding=message)
             raise TrainingFailure(message)
-        self._load(_copied(self._good))
+        self._load(copy.deepcopy(self._good))
         self._halvings, self.step_factor = halvings, factor
         self._good["halvings"], self._good["step_factor"] = halvings, factor
         self._session.find(
@@ -267,30 +317,13 @@ class Loop:
         for complaint in complaints:
             logger.warning(complaint)
         if found is None:
-            self._good = _copied(self._state())
+            self._good = copy.deepcopy(self._state())
             self._session.rewind(self.phase, -1)
             return
         self._load(found["now"])
         self._good = found["good"]
         self._session.rewind(self.phase, self.step)
         logger.info("%s: continuing at step %d of %d", self.phase, self.step, self.n_steps)
-
-
-def steps_in(epochs: float, n_items: int, batch_size: int) -> tuple[int, int]:
-    """Count the steps of an epoch and of all of them; a last partial batch is left out."""
-    per_epoch = max(1, n_items // batch_size)
-    return per_epoch, math.ceil(epochs * per_epoch)
-
-
-def _copied(value: Any) -> Any:
-    """Copy a nested state deeply, keeping the memory layout of tensors."""
-    if isinstance(value, Tensor):
-        return value.detach().clone()
-    if isinstance(value, Mapping):
-        return {key: _copied(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_copied(item) for item in value)
-    return value
 
 
 def _finite(state: Any) -> bool:

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transop.config import ObjectiveSettings
+from transop.inference import relative_miss, share_covered
+from transop.learning import choose_objective
+from transop.learning.step import Objective, OperatorStep
 from transop.model import ManifoldAutoencoder
+from transop.operators import TransportOperators
+from transop.pairs import PairSource
 from transop.training.diagnostics import OperatorMonitor
-from transop.training.dictionary import DictionaryLearner
 from transop.training.latents import find_latent_scale
-from transop.training.loop import Loop, steps_in
-from transop.training.pair_order import PairOrder, Pairs
-from transop.training.schedule import schedule_rate
+from transop.training.loop import Loop
 from transop.training.session import Session
 
 PHASE = "operators"
 _WATCHED = 2000  # latent points whose size is followed
+_MOST_PAIRS = 5_000  # from which the weights of the objective are chosen
+_CHOSEN = ("sparsity_weight", "operator_decay", "real_part_penalty", "real_part_tolerance")
 
 
 def train_operators(
     session: Session,
     model: ManifoldAutoencoder,
     latents: Float[Tensor, "n d"],
-    pairs: Pairs,
+    pairs: PairSource,
 ) -> dict[str, Any]:
     """Learn a model's operators in place from pairs of its latent points.
 
@@ -55,25 +61,144 @@ def train_operators(
     model.latent_scale = find_latent_scale(latents) if scale == "auto" else float(scale)
     model.sparsity_weight = objective.sparsity_weight
     points = latents.to(session.device) / model.latent_scale
-    batch_size = min(settings.batch_size, len(pairs))
-    per_epoch, n_steps = steps_in(settings.epochs, len(pairs), batch_size)
-    order = PairOrder(session, PHASE, pairs, batch_size)
     learner = DictionaryLearner(session, model.operators, "objective", objective)
-    loop = Loop(
+    loop = Loop.over(
         session,
         PHASE,
-        n_steps,
+        settings,
+        pairs,
         modules={"operators": model.operators},
         optimisers={"operators": learner.optimiser},
-        steps_per_epoch=per_epoch,
-        items_per_step=batch_size,
         items="pairs",
         explain=learner.monitor.explain_overflow,
     )
     for step in loop:
-        z0, z1 = (points[rows] for rows in order.rows(step))
-        peak, optimiser = settings.learning_rate, learner.optimiser
-        learner.step(loop, z0, z1, schedule_rate(optimiser, settings.schedule, peak, step, n_steps))
-        if (step + 1) % per_epoch == 0 or step + 1 == n_steps:
+        z0, z1 = (points[rows] for rows in loop.batch())
+        learner.step(loop, z0, z1, loop.rate(learner.optimiser))
+        if (step + 1) % loop.steps_per_epoch == 0 or step + 1 == loop.n_steps:
             learner.review(loop, points[:_WATCHED])
     return OperatorMonitor("objective").review(model.operators, points[:_WATCHED])[0]
+
+
+def choose_weights(
+    session: Session, latents: Float[Tensor, "n d"], pairs: PairSource
+) -> dict[str, Any]:
+    """Let the pairs choose the weights of the objective, if ``operators.objective = "data"``.
+
+    The session's settings get them, for this and the later phases. What is returned is stored
+    with the run: the weights, or nothing if the settings give them.
+    """
+    if session.settings.operators.objective == "settings":
+        return {}
+    operators = session.settings.operators
+    scale = operators.latent_scale
+    n_pairs = min(_MOST_PAIRS, max(len(pairs), 2))
+    first, second = pairs.sample(session.generator("objective", "pairs"), n_pairs)
+    chosen = choose_objective(
+        latents[first].cpu(),
+        latents[second].cpu(),
+        operators.n_operators,
+        latent_scale=find_latent_scale(latents) if scale == "auto" else float(scale),
+        n_blocks=operators.n_blocks,
+        generator=session.generator("objective", "trials"),
+    )
+    weights = {name: float(getattr(chosen, name)) for name in _CHOSEN}
+    _use(session, weights)
+    return weights
+
+
+def recall_weights(session: Session) -> None:
+    """Take up the weights that the data chose in an earlier phase of the run."""
+    if session.settings.operators.objective == "data":
+        facts = session.folder.finished_phases().get("operators", {})
+        _use(session, {name: facts[name] for name in _CHOSEN if name in facts})
+
+
+def _use(session: Session, weights: dict[str, float]) -> None:
+    objective = session.settings.objective.model_copy(update=weights)
+    session.settings = session.settings.model_copy(update={"objective": objective})
+
+
+class DictionaryLearner:
+    """The operators while they are learned, with their optimiser and diagnostics.
+
+    Attributes:
+        operators: the dictionary; its weights change.
+        optimiser: Adam on the dictionary alone.
+        monitor: collects the evidence of every step.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        operators: TransportOperators,
+        section: str,
+        weights: ObjectiveSettings,
+    ) -> None:
+        """Prepare to learn a dictionary.
+
+        Args:
+            session: the run.
+            operators: the dictionary.
+            section: the settings section that the advice names.
+            weights: of the objective.
+        """
+        self.operators = operators
+        self.monitor = OperatorMonitor(section)
+        self._session = session
+        self._step = OperatorStep(operators, Objective(**weights.model_dump()))
+        self.optimiser = self._step.optimiser
+        self.infer = self._step.infer
+
+    def step(
+        self, loop: Loop, z0: Float[Tensor, "b d"], z1: Float[Tensor, "b d"], rate: float
+    ) -> None:
+        """Take one step on the operators; none if the objective is not finite.
+
+        Args:
+            loop: the phase, told the numbers of the step.
+            z0: starting points, in scaled latent units.
+            z1: end points.
+            rate: the learning rate, before what rollbacks take off it.
+        """
+        self.monitor.memory = loop.memory.setdefault("monitor", {})
+        own, before, gradient = self._step.differentiate(z0, z1)
+        gradient = self._session.average(gradient * loop.share)
+        coefficients, losses = self._of_whole_batch(own, before)
+        sparsity = self._step.objective.sparsity_weight * coefficients.abs().sum(1).mean()
+        objective = losses.mean() + sparsity
+        if not loop.check(objective + gradient.abs().sum()):
+            return
+        penalty = self._step.penalty()
+        self._step.descend(gradient, rate * loop.step_factor)
+        _, after = self._of_whole_batch(own, self._step.data_term(own, z0, z1))
+        difference = self.monitor.observe(
+            coefficients, losses, after, penalty - self._step.penalty()
+        )
+        # Equal on all devices, whose shares of the batch may differ by a row.
+        numbers = (float(objective), float(losses.mean()), difference)
+        names = ("objective", "loss", "difference")
+        loop.record(**{k: v / loop.share for k, v in zip(names, numbers, strict=True)})
+        missed = (2 * before).sqrt()
+        loop.record(
+            residual=float(relative_miss(missed, z1).mean()),
+            covered=float(share_covered(missed, z0, z1).mean()),
+        )
+
+    def _of_whole_batch(self, coefficients: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:
+        """Put coefficients and data terms of all devices together."""
+        table = self._session.ranks.weave(torch.cat([coefficients, terms[:, None]], 1))
+        return table[:, :-1], table[:, -1]
+
+    def review(self, loop: Loop, watched: Float[Tensor, "n d"]) -> None:
+        """Write the diagnostics of the steps since the last review and say what they mean.
+
+        Args:
+            loop: the phase.
+            watched: some latent points, in scaled units.
+        """
+        numbers, signs = self.monitor.review(self.operators, watched)
+        loop.memory["monitor"] = self.monitor.memory
+        self._session.write(loop.phase, loop.step + 1, **numbers)
+        for sign, finding in signs.items():
+            self._session.find(loop.phase, loop.step + 1, sign, finding)

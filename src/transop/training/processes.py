@@ -5,9 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from multiprocessing.synchronize import Event
 from types import FrameType
 from typing import Any
@@ -24,7 +22,7 @@ from transop import errors
 from transop.config import RuntimeSettings
 from transop.errors import ProcessLost, UserError
 from transop.sharing import Ranks, is_launched
-from transop.training.session import choose_device
+from transop.training.session import choose_device, handling_signals
 
 _REMEDY = "nothing before the last checkpoint is lost: continue with --resume"
 
@@ -53,7 +51,7 @@ def run_on_several(runtime: RuntimeSettings, work: Callable[[Ranks], Any]) -> No
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     arguments = (runtime, store.port, stopped, work)
     try:
-        with _signals_passed_on():
+        with handling_signals(_pass_on):
             spawn(_child, arguments, runtime.devices)  # type: ignore[no-untyped-call]
     except ProcessRaisedException as error:
         kind, _, message = str(error).strip().splitlines()[-1].partition(": ")
@@ -111,21 +109,8 @@ def _lost_contact(error: RuntimeError) -> bool:
     )
 
 
-@contextmanager
-def _signals_passed_on() -> Iterator[None]:
-    """Pass Ctrl-C and SIGTERM on to the processes and go on waiting for them to finish."""
-    if is_launched() or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        for child in multiprocessing.active_children():
-            if child.pid is not None:
-                os.kill(child.pid, signal.SIGINT)
-
-    kept = {s: signal.signal(s, pass_on) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
+def _pass_on(number: int, frame: FrameType | None) -> None:
+    """Send Ctrl-C and SIGTERM to the processes, and go on waiting for them to finish."""
+    for child in multiprocessing.active_children():
+        if child.pid is not None:
+            os.kill(child.pid, signal.SIGINT)

@@ -87,10 +87,6 @@ class Session:
         """Say whether a statement is true on any device, so that all of them act alike."""
         return not self.ranks.all(not statement)
 
-    def must_stop(self) -> bool:
-        """Say whether this process was asked to stop; the loop asks the others."""
-        return self.stop_requested
-
     def average(self, values: Tensor) -> Tensor:
         """Average a tensor over devices, in place where there are several."""
         if self.ranks.n_ranks > 1:
@@ -186,9 +182,6 @@ class Session:
     @contextmanager
     def catching_interrupts(self) -> Iterator[None]:
         """Let Ctrl-C and SIGTERM finish the step at hand; a second one stops at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
 
         def request_stop(number: int, frame: FrameType | None) -> None:
             if not self.inside_loop or self.stop_requested:
@@ -196,12 +189,22 @@ class Session:
             self.stop_requested = True
             logger.info("stopping after this step; press Ctrl-C again to stop at once")
 
-        kept = {s: signal.signal(s, request_stop) for s in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        with handling_signals(request_stop):
             yield
-        finally:
-            for number, handler in kept.items():
-                signal.signal(number, handler)
+
+
+@contextmanager
+def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Let a function handle Ctrl-C and SIGTERM; threads that cannot leave them as they are."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, before in kept.items():
+            signal.signal(number, before)
 
 
 def choose_device(runtime: RuntimeSettings, local_rank: int = 0) -> torch.device:
@@ -285,13 +288,10 @@ def _accelerator(runtime: RuntimeSettings) -> str:
         raise SettingsError(
             f"runtime.device = '{runtime.device}' is unknown; use auto, cpu, cuda, cuda:N or mps"
         )
-    return _best_accelerator() if kind == "auto" else kind
-
-
-def _best_accelerator() -> str:
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+    if kind != "auto":
+        return kind
+    best = "mps" if torch.backends.mps.is_available() else "cpu"
+    return "cuda" if torch.cuda.is_available() else best
 
 
 def _single(value: Any) -> Any:

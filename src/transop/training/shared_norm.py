@@ -6,31 +6,15 @@ tensors, and is the ordinary layer outside training.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
+from torch.distributed.nn.functional import all_reduce
 from torch.nn.modules.batchnorm import _BatchNorm
 
 
-class _SumOverProcesses(torch.autograd.Function):
-    """Adds up a tensor over processes; so does its gradient, as every process used the sum."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor) -> Tensor:
-        total = value.clone()
-        torch.distributed.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        total = gradients[0].clone()
-        torch.distributed.all_reduce(total)
-        return total
-
-
-def _sum_over_processes(value: Tensor) -> Tensor:
-    total: Tensor = _SumOverProcesses.apply(value)  # type: ignore[no-untyped-call]
+def _total(value: Tensor) -> Tensor:
+    """Add up a tensor over processes; so is its gradient, as every process used the sum."""
+    total: Tensor = all_reduce(value)  # type: ignore[no-untyped-call]
     return total
 
 
@@ -52,10 +36,10 @@ class SharedBatchNorm(_BatchNorm):
         axes = [axis for axis in range(input.ndim) if axis != 1]
         shape = [1, -1, *(1 for _ in axes[1:])]
         count = input.new_tensor([input.numel() / input.shape[1]])
-        sums = _sum_over_processes(torch.cat([input.sum(axes), count]))
+        sums = _total(torch.cat([input.sum(axes), count]))
         n, mean = sums[-1].detach(), sums[:-1] / sums[-1].detach()
         centred = input - mean.reshape(shape)
-        variance = _sum_over_processes(centred.square().sum(axes)) / n
+        variance = _total(centred.square().sum(axes)) / n
         self._remember(mean.detach(), variance.detach() * n / (n - 1).clamp_min(1))
         scale = self.weight / (variance + self.eps).sqrt()
         normalised: Tensor = centred * scale.reshape(shape) + self.bias.reshape(shape)

@@ -3,8 +3,7 @@
 from transop_paper.baselines.beta_vae import BetaVAE
 from transop_paper.baselines.contractive import ContractiveAutoencoder
 from transop_paper.baselines.dense import DenseAutoencoder
-from transop_paper.baselines.linear import LinearAutoencoder
-from transop_paper.baselines.model import Baseline
+from transop_paper.baselines.model import Baseline, LinearAutoencoder
 
 BASELINES: dict[str, type[Baseline]] = {
     "ae": LinearAutoencoder,

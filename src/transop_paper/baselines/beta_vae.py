@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -95,6 +95,7 @@ class BetaVAE(Baseline):
     """
 
     method = "beta-vae"
+    number_names = frozenset({"beta", "warm_up_steps"})
     steps: Tensor
 
     def __init__(self, network: nn.Module, **facts: Any) -> None:
@@ -107,16 +108,14 @@ class BetaVAE(Baseline):
         weight: float = self.numbers["beta"] * min(1.0, share)
         return weight
 
-    @classmethod
-    def build(cls, numbers: dict[str, Any], **architecture: Any) -> Self:
-        """Build from ``beta`` and ``warm_up_steps``; the network is that of Higgins et al."""
-        if set(numbers) != {"beta", "warm_up_steps"}:
-            raise UserError(f"a beta-VAE needs beta and warm_up_steps, got {sorted(numbers)}")
+    @staticmethod
+    def build_network(**architecture: Any) -> nn.Module:
+        """Build the untrained network, that of Higgins et al. whatever name is asked for."""
         size = architecture["image_size"]
         if size < 16:
             raise UserError(f"image_size = {size}: the beta-VAE takes images of 16 pixels or more")
         own = {**architecture, "name": "higgins", "width": 32}
-        return cls(BetaVAENetwork(AutoencoderShape(**own)), numbers=numbers)
+        return BetaVAENetwork(AutoencoderShape(**own))
 
     def forward(
         self, images: Float[Tensor, "b c h w"], generator: torch.Generator

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.errors import UserError
-from transop.networks import build_autoencoder
 from transop_paper.baselines.model import Baseline, with_fixed_signs
 
 Estimator = Literal["exact", "stochastic"]
@@ -26,14 +24,7 @@ class ContractiveAutoencoder(Baseline):
     """
 
     method = "cae"
-
-    @classmethod
-    def build(cls, numbers: dict[str, Any], **architecture: Any) -> Self:
-        """Build from ``penalty_weight`` and ``estimator``, with the network of our method."""
-        known = {"penalty_weight", "estimator"}
-        if set(numbers) != known:
-            raise UserError(f"a contractive autoencoder needs {known}, got {set(numbers)}")
-        return cls(build_autoencoder(**architecture), numbers=numbers)
+    number_names = frozenset({"penalty_weight", "estimator"})
 
     def forward(
         self, images: Float[Tensor, "b c h w"], generator: torch.Generator

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transop.errors import UserError
-from transop.networks import build_autoencoder
 from transop.operators import TransportOperators, transport, transport_path
 from transop_paper.baselines.model import Baseline
-
-_NUMBERS = {
-    "n_operators",
-    "hidden",
-    "latent_scale",
-    "coefficient_penalty",
-    "operator_decay",
-    "reconstruction_weight",
-}
 
 
 class DenseAutoencoder(Baseline):
@@ -35,6 +24,16 @@ class DenseAutoencoder(Baseline):
     """
 
     method = "dense"
+    number_names = frozenset(
+        {
+            "n_operators",
+            "hidden",
+            "latent_scale",
+            "coefficient_penalty",
+            "operator_decay",
+            "reconstruction_weight",
+        }
+    )
 
     def __init__(self, network: nn.Module, *, numbers: dict[str, Any], **facts: Any) -> None:
         super().__init__(network, numbers=numbers, **facts)
@@ -47,13 +46,6 @@ class DenseAutoencoder(Baseline):
             nn.ReLU(),
             nn.Linear(hidden, m),
         )
-
-    @classmethod
-    def build(cls, numbers: dict[str, Any], **architecture: Any) -> Self:
-        """Build from the numbers of dictionary, network and penalties."""
-        if set(numbers) != _NUMBERS:
-            raise UserError(f"a dense model needs {sorted(_NUMBERS)}, got {sorted(numbers)}")
-        return cls(build_autoencoder(**architecture), numbers=numbers)
 
     def coefficients(
         self, z0: Float[Tensor, "b d"], z1: Float[Tensor, "b d"]

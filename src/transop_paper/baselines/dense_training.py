@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
 from transop.data import ImageDataset
 from transop.training import (
     Loop,
-    PairOrder,
     Session,
     encode_split,
     find_latent_scale,
     load_images,
     make_pairs,
     measure_reconstruction,
-    steps_in,
 )
 from transop_paper.baselines import DenseAutoencoder
 
@@ -36,25 +33,20 @@ def dense_operator_phase(
     model.numbers["latent_scale"] = find_latent_scale(latents) if scale == "auto" else scale
     points = latents.to(session.device) / model.numbers["latent_scale"]
     pairs = make_pairs(session, model.network, dataset)
-    batch_size = min(settings.batch_size, len(pairs))
-    per_epoch, n_steps = steps_in(settings.epochs, len(pairs), batch_size)
-    order = PairOrder(session, "operators", pairs, batch_size)
     learned = {"operators": model.operators, "coefficients": model.coefficient_network}
     parameters = [p for module in learned.values() for p in module.parameters()]
     optimiser = torch.optim.Adam(parameters, settings.learning_rate)
-    loop = Loop(
+    loop = Loop.over(
         session,
         "operators",
-        n_steps,
+        settings,
+        pairs,
         modules=learned,
         optimisers={"all": optimiser},
-        steps_per_epoch=per_epoch,
-        items_per_step=batch_size,
         items="pairs",
-        explain=lambda: f"lower operators.learning_rate (now {settings.learning_rate:g})",
     )
-    for step in loop:
-        starts, ends = order.rows(step)
+    for _ in loop:
+        starts, ends = loop.batch()
         value = model.path_loss(points[starts], points[ends])
         if not loop.check(value):
             continue
@@ -70,9 +62,6 @@ def dense_fine_tuning_phase(
     settings = session.settings.fine_tuning
     model.numbers["operator_decay"] = session.settings.fine_tuning_objective.operator_decay
     pairs = make_pairs(session, model.network, dataset)
-    batch_size = min(settings.batch_size, len(pairs))
-    per_epoch, n_steps = steps_in(settings.epochs, len(pairs), batch_size)
-    order = PairOrder(session, "fine_tuning", pairs, batch_size)
     flow = [*model.operators.parameters(), *model.coefficient_network.parameters()]
     rates = [settings.network_learning_rate, settings.operator_learning_rate]
     optimiser = torch.optim.Adam(
@@ -81,20 +70,19 @@ def dense_fine_tuning_phase(
     wrapped = session.set_up(model)
     noise = session.generator("fine_tuning", "noise")
     rows = dataset.splits["train"]
-    loop = Loop(
+    loop = Loop.over(
         session,
         "fine_tuning",
-        n_steps,
+        settings,
+        pairs,
         modules={"model": model},
         optimisers={"all": optimiser},
-        steps_per_epoch=per_epoch,
-        items_per_step=batch_size,
         items="pairs",
         explain=lambda: "lower the learning rates of fine_tuning",
     )
     model.train()
-    for step in loop:
-        both = np.concatenate([rows[part.numpy()] for part in order.rows(step)])
+    for _ in loop:
+        both = rows[torch.cat(loop.batch()).numpy()]
         value = wrapped(load_images(dataset, both, session), noise)
         if not loop.check(value):
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,13 +12,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transop.artifacts import read_pretrained, write_pretrained
-from transop.errors import ArtifactError
-from transop.networks import prefer_channels_last
+from transop.errors import ArtifactError, UserError
+from transop.networks import build_autoencoder, prefer_channels_last
 
 _CHUNK = 250  # images through a network at once: larger chunks leave the cache and are slower
 
 
-class Baseline(nn.Module, ABC):
+class Baseline(nn.Module):
     """An autoencoder whose paths are straight lines in its latent space.
 
     Calling it with images and a generator gives the loss its training minimises; the other
@@ -33,6 +32,7 @@ class Baseline(nn.Module, ABC):
     """
 
     method: ClassVar[str]
+    number_names: ClassVar[frozenset[str]] = frozenset()
     latent_covariance: Tensor
 
     def __init__(
@@ -54,14 +54,24 @@ class Baseline(nn.Module, ABC):
         self.eval()
 
     @classmethod
-    @abstractmethod
     def build(cls, numbers: dict[str, Any], **architecture: Any) -> Self:
         """Build an untrained model from its method's numbers and its network's description.
 
         Args:
-            numbers: e.g. ``{"beta": 5.0}``.
+            numbers: those that ``number_names`` lists, e.g. ``{"beta": 5.0}``.
             **architecture: ``name, image_size, channels, latent_dimension, width``.
         """
+        if set(numbers) != cls.number_names:
+            raise UserError(
+                f"a model '{cls.method}' needs the numbers {sorted(cls.number_names)}, got "
+                f"{sorted(numbers)}"
+            )
+        return cls(cls.build_network(**architecture), numbers=numbers)
+
+    @staticmethod
+    def build_network(**architecture: Any) -> nn.Module:
+        """Build the untrained network; here that of our method."""
+        return build_autoencoder(**architecture)
 
     def forward(
         self, images: Float[Tensor, "b c h w"], generator: torch.Generator
@@ -161,6 +171,12 @@ class Baseline(nn.Module, ABC):
             yield
         finally:
             self.train(was_training)
+
+
+class LinearAutoencoder(Baseline):
+    """The autoencoder of the first phase, never adapted to operators."""
+
+    method = "ae"
 
 
 def with_fixed_signs(directions: Float[Tensor, "*b k d"]) -> Float[Tensor, "*b k d"]:

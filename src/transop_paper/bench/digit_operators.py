@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from transop import learning
 from transop.data import load_dataset
-from transop.learning import Objective, OperatorStep
-from transop.operators import TransportOperators
-from transop.progress import Progress, silent
+from transop.pairs import nearest_neighbours
 
 N_NEIGHBOURS = 5
+SPARSITY_WEIGHT = 0.05
 
 
 @dataclass(frozen=True)
@@ -47,48 +47,27 @@ def project_digits(dimension: int) -> Float[Tensor, "n d"]:
     return projected.float()
 
 
-def find_neighbours(points: Float[Tensor, "n d"]) -> Int[Tensor, "n k"]:
-    """List the nearest other points of every point."""
-    distances = torch.cdist(points, points)
-    distances.fill_diagonal_(torch.inf)
-    nearest: Tensor = distances.topk(N_NEIGHBOURS, largest=False).indices
-    return nearest
-
-
 def learn_operators(
-    dimension: int,
-    n_operators: int,
-    *,
-    n_steps: int = 400,
-    batch_size: int = 250,
-    sparsity_weight: float = 0.05,
-    operator_decay: float = 1e-4,
-    learning_rate: float = 5e-3,
-    seed: int = 0,
-    progress: Progress = silent,
+    dimension: int, n_operators: int, *, n_steps: int = 400, seed: int = 0
 ) -> LearnedProblem:
-    """Alternate coefficient inference and Adam steps on the dictionary, as in training.
+    """Learn operators from neighbouring digits, as `transop.learn_operators` does.
 
     Args:
         dimension: number of principal components that serve as latent space.
-        n_operators: size of the dictionary, started at unit norm.
-        n_steps: alternations.
-        batch_size: neighbour pairs per alternation.
-        sparsity_weight: zeta of [OBJECTIVE].
-        operator_decay: gamma of the dictionary step.
-        learning_rate: of Adam.
+        n_operators: size of the dictionary.
+        n_steps: steps of learning.
         seed: for the first operators and the draws of pairs.
-        progress: shows the alternations.
     """
-    generator = torch.Generator().manual_seed(seed)
     points = project_digits(dimension)
-    module = TransportOperators(n_operators, dimension, generator=generator)
-    learner = OperatorStep(module, Objective(sparsity_weight, operator_decay))
-    problem = LearnedProblem(  # its operators are those of the module, as they are learned
-        module.operators.detach(), points, find_neighbours(points), sparsity_weight
+    neighbours = nearest_neighbours(points, N_NEIGHBOURS)
+    learned = learning.learn_operators(
+        points.repeat_interleave(N_NEIGHBOURS, 0),
+        points[neighbours.flatten()],
+        n_operators,
+        sparsity_weight=SPARSITY_WEIGHT,
+        operator_decay=1e-4,
+        latent_scale=1.0,
+        n_steps=n_steps,
+        generator=torch.Generator().manual_seed(seed),
     )
-    label = f"learning {n_operators} operators, latent {dimension}"
-    for _ in progress(range(n_steps), label):
-        found = learner.differentiate(*problem.draw_pairs(batch_size, generator))
-        learner.descend(found.gradient, learning_rate)
-    return problem
+    return LearnedProblem(learned.operators, points, neighbours, SPARSITY_WEIGHT)

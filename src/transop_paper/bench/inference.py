@@ -149,7 +149,7 @@ def bench_inference(
     weight = 0.0
     for size in sizes:
         problem = learn_operators(
-            size.dimension, size.n_operators, n_steps=learning_steps, seed=seed, progress=progress
+            size.dimension, size.n_operators, n_steps=learning_steps, seed=seed
         )
         weight = problem.sparsity_weight
         reports.append(

@@ -105,9 +105,7 @@ def bench_train(
         raise UserError(
             f"n_batches={n_batches} must be at least 1 and batch_size={size.batch_size} at least 2"
         )
-    problem = learn_operators(
-        size.dimension, size.n_operators, n_steps=learning_steps, seed=seed, progress=progress
-    )
+    problem = learn_operators(size.dimension, size.n_operators, n_steps=learning_steps, seed=seed)
     start = TransportOperators(size.n_operators, size.dimension)
     start.weight.data.copy_(problem.operators)
     generator = torch.Generator().manual_seed(seed + 1)

@@ -5,6 +5,7 @@ from transop_paper.scarce.experiment import (
     fingerprint_weights,
     open_experiment,
     run_row,
+    run_table,
 )
 from transop_paper.scarce.fixed import distort_elastically, rand_augment
 from transop_paper.scarce.picture import draw_table
@@ -18,7 +19,6 @@ from transop_paper.scarce.results import (
     write_table,
 )
 from transop_paper.scarce.rows import ENTRY, GROUPS, Row, Unlabelled, find_rows, known_rows
-from transop_paper.scarce.table import run_table
 
 __all__ = [
     "ENTRY",

@@ -31,9 +31,9 @@ class TrainingImages:
         images: Float[Tensor, "n c h w"],
         labels: Int[Tensor, " n"],
         *,
-        augment: TransportAugment | None,
-        real_share: float,
-        pool_size: int,
+        augment: TransportAugment | None = None,
+        real_share: float = 1.0,
+        pool_size: int = 0,
         generator: torch.Generator,
         progress: Progress = silent,
     ) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import torch
 from filelock import FileLock
@@ -64,37 +66,20 @@ def learn_identity(
     The result is kept in ``folder``; a second call, also from another process, reads it there.
     The caller names the folder after everything that decides the result.
 
-    Args:
-        model: autoencoder and operators are taken from it, nothing else.
-        settings: the run's, for the coefficient encoder.
-        dataset: its training images, without their labels, are where the encoder learns.
-        images: the labelled images.
-        labels: their labels.
-        distortion: the row whose fixed augmentation the committee is trained with.
-        protocol: how networks are trained.
-        seed: of all randomness.
-        folder: where classifier and encoder are kept.
-        progress: announces long work.
+    Only autoencoder and operators are taken from the model, and images without labels from the
+    data set. ``distortion`` is the row whose fixed augmentation the committee is trained with.
     """
-    bare = copy.deepcopy(model)
-    bare.classifier_domain, bare.classifier_recipe = "image", None
-    bare.classifier = Committee(
-        [new_network(dataset.image_shape, dataset.n_classes, seed) for _ in range(_MEMBERS)]
-    ).eval()
-    stored = folder / "identity.safetensors"
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".lock"):
-        if stored.exists():
-            _restore(bare, stored)
-            return bare
-        members = _train_members(
-            dataset, images, labels, distortion, protocol=protocol, seed=seed, progress=progress
+    untrained = [new_network(dataset.image_shape, dataset.n_classes, seed) for _ in range(_MEMBERS)]
+
+    def train() -> nn.Module:
+        return Committee(
+            _train_members(
+                dataset, images, labels, distortion, protocol=protocol, seed=seed, progress=progress
+            )
         )
-        bare.classifier = Committee(members).eval()
-        unlabelled = dataclasses.replace(dataset, labels=None)
-        _train_encoder(bare, settings, unlabelled, seed=seed, folder=folder, progress=progress)
-        _keep(bare, stored)
-    return bare
+
+    bare = _bare(model, Committee(untrained), "image")
+    return _learn_once(bare, train, settings, dataset, seed, folder, progress)
 
 
 def learn_identity_from_opinion(
@@ -113,47 +98,63 @@ def learn_identity_from_opinion(
     The classifier reads latents and learns the opinion; the encoder learns to keep it. Where the
     opinion comes from labels spread over a graph they know these labels only; where it comes from
     communities of the graph they know none. The result is kept in ``folder``.
-
-    Args:
-        model: autoencoder and operators are taken from it, nothing else.
-        settings: the run's, for the coefficient encoder.
-        dataset: its training images, without their labels, are where the encoder learns.
-        latents: of the training images, in scaled units.
-        opinion: probability of each class for every training image.
-        seed: of all randomness.
-        folder: where classifier and encoder are kept.
-        progress: announces long work.
     """
-    bare = copy.deepcopy(model)
-    bare.classifier_domain, bare.classifier_recipe = "latent", None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         classifier = LatentClassifier(
             latent_dimension=model.latent_dimension, n_classes=opinion.shape[1]
         )
+    bare = _bare(model, classifier, "latent")
+
+    def train() -> nn.Module:
+        return _learn_opinion(classifier, latents, opinion, seed, progress)
+
+    return _learn_once(bare, train, settings, dataset, seed, folder, progress)
+
+
+def _bare(
+    model: ManifoldAutoencoder, classifier: nn.Module, domain: Literal["image", "latent"]
+) -> ManifoldAutoencoder:
+    """Copy a model and give it another classifier."""
+    bare = copy.deepcopy(model)
+    bare.classifier_domain, bare.classifier_recipe = domain, None
     bare.classifier = classifier.eval()
+    return bare
+
+
+def _learn_once(
+    model: ManifoldAutoencoder,
+    train: Callable[[], nn.Module],
+    settings: Settings,
+    dataset: ImageDataset,
+    seed: int,
+    folder: Path,
+    progress: Progress,
+) -> ManifoldAutoencoder:
+    """Train a model's classifier and coefficient encoder, or read them where they are kept."""
     stored = folder / "identity.safetensors"
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):
         if stored.exists():
-            _restore(bare, stored)
-            return bare
-        _learn_opinion(classifier, latents, opinion, seed, progress)
+            _restore(model, stored)
+            return model
+        model.classifier = train().eval()
         unlabelled = dataclasses.replace(dataset, labels=None)
-        _train_encoder(bare, settings, unlabelled, seed=seed, folder=folder, progress=progress)
-        _keep(bare, stored)
-    return bare
+        _train_encoder(model, settings, unlabelled, seed=seed, folder=folder, progress=progress)
+        _keep(model, stored)
+    return model
 
 
 def _learn_opinion(
     classifier: LatentClassifier, latents: Tensor, opinion: Tensor, seed: int, progress: Progress
-) -> None:
+) -> LatentClassifier:
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(classifier.parameters(), fused=True)
     for step in progress(range(_OPINION_STEPS), "learning the opinion", _OPINION_STEPS):
         rows = torch.randint(len(latents), (500,), generator=generator)
         loss = cross_entropy(classifier(latents[rows]), opinion[rows])
         descend(optimiser, loss, 2e-3 * (1 - step / _OPINION_STEPS))
+    return classifier
 
 
 def _train_members(
@@ -178,9 +179,6 @@ def _train_members(
             distortion,
             images,
             labels,
-            augment=None,
-            real_share=1.0,
-            pool_size=0,
             generator=torch.Generator().manual_seed(own_seed),
         )
         members.append(

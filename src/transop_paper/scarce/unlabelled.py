@@ -164,9 +164,6 @@ class UnlabelledRow:
             dataclasses.replace(elastic, alpha=self._row.alpha, sigma=self._row.sigma),
             self._data.batch(self._train_rows[self._labelled]),
             self._labels,
-            augment=None,
-            real_share=1.0,
-            pool_size=0,
             generator=self._generator,
         )
         first = train_network(

@@ -6,7 +6,7 @@ import torch
 
 from transop.errors import UserError
 from transop.inference import infer_coefficients
-from transop_paper.bench.digit_operators import find_neighbours, learn_operators, project_digits
+from transop_paper.bench.digit_operators import learn_operators, project_digits
 from transop_paper.bench.inference import OUR_SOLVER, Size, bench_inference, count_flops
 from transop_paper.bench.inference_figure import draw_inference
 from transop_paper.bench.peak import measure_peak
@@ -64,14 +64,11 @@ def test_digits_fit_the_range_the_paper_asks_for():
     points = project_digits(6)
     assert points.shape == (5000, 6)
     assert ((points.abs() <= 1).double().mean()) > 0.95
-    neighbours = find_neighbours(points[:50])
-    assert neighbours.shape == (50, 5)
-    assert bool((neighbours != torch.arange(50)[:, None]).all())
 
 
 def test_learning_makes_the_operators_explain_pairs_better():
-    untrained = learn_operators(6, 4, n_steps=0)
-    trained = learn_operators(6, 4, n_steps=60, learning_rate=2e-2)
+    untrained = learn_operators(6, 4, n_steps=1)
+    trained = learn_operators(6, 4, n_steps=200)
     z0, z1 = trained.draw_pairs(200, torch.Generator().manual_seed(9))
 
     def objective(problem):

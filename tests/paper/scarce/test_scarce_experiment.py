@@ -17,6 +17,7 @@ from transop_paper.scarce import (
     write_table,
 )
 from transop_paper.scarce.batches import TrainingImages
+from transop_paper.scarce.experiment import tasks_in_order
 from transop_paper.scarce.protocol import (
     Protocol,
     draw_labelled,
@@ -24,7 +25,6 @@ from transop_paper.scarce.protocol import (
     score,
     train_network,
 )
-from transop_paper.scarce.table import tasks_in_order
 
 
 @pytest.fixture

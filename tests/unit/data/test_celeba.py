@@ -10,7 +10,7 @@ from PIL import Image
 from transop.data import ImageDataset, load_dataset, pictures
 from transop.data import celeba as celeba_module
 from transop.data.celeba import parse_attributes
-from transop.errors import DataError, UserError
+from transop.errors import DataError
 from transop_paper.faces import write_faces
 
 N_IMAGES = 20
@@ -76,7 +76,9 @@ def test_the_papers_split_stops_after_its_training_images(
     assert dataset.splits["train"].tolist() == list(range(10))
     assert dataset.splits["validation"].tolist() == [16, 17]
     assert dataset.splits["test"].tolist() == [18, 19]
-    with pytest.raises(UserError, match="split = 'mine' is unknown; choose one of 'paper'"):
+    with pytest.raises(
+        DataError, match="split='mine' does not exist for data set 'celeba'; choose one of paper"
+    ):
         load(folder, split="mine")
 
 

@@ -10,7 +10,7 @@ from transop.networks.attributes import (
     attribute_losses,
     build_attribute_net,
 )
-from transop.networks.resnet import resnet18
+from transop.networks.resnet import ResNet18
 
 NAMES = ("Smiling", "Bald", "Bangs")
 
@@ -35,7 +35,7 @@ def test_sixteen_heads_have_the_papers_layers() -> None:
 
 
 def test_imagenet_weights_reach_the_trunk(tmp_path: Path) -> None:
-    source = resnet18()
+    source = ResNet18()
     torch.save(source.state_dict(), tmp_path / "weights.pth")
     net = build_attribute_net(NAMES, imagenet_weights=tmp_path / "weights.pth")
     assert net.training

@@ -5,11 +5,11 @@ import torch
 from safetensors.torch import save_file
 
 from transop.errors import UserError
-from transop.networks.resnet import load_imagenet_weights, resnet18
+from transop.networks.resnet import ResNet18, load_imagenet_weights
 
 
 def test_the_network_has_the_published_number_of_parameters() -> None:
-    network = resnet18()
+    network = ResNet18()
     assert sum(p.numel() for p in network.parameters()) == 11_689_512
     names = set(network.state_dict())
     assert {"conv1.weight", "layer2.0.downsample.1.running_var", "layer4.1.bn2.bias"} <= names
@@ -17,7 +17,7 @@ def test_the_network_has_the_published_number_of_parameters() -> None:
 
 
 def test_features_come_before_the_last_layer() -> None:
-    network = resnet18(num_classes=3).eval()
+    network = ResNet18(num_classes=3).eval()
     images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         features = network.features(images)
@@ -27,7 +27,7 @@ def test_features_come_before_the_last_layer() -> None:
 
 @pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
 def test_published_weights_load_unchanged(tmp_path: Path, suffix: str) -> None:
-    source = resnet18()
+    source = ResNet18()
     path = tmp_path / f"weights{suffix}"
     if suffix == ".pth":
         torch.save(source.state_dict(), path)

@@ -14,10 +14,9 @@ from transop.operators import TransportOperators
 from transop.training import Session
 from transop.training import beyond as beyond_module
 from transop.training.autoencoder import train_autoencoder
-from transop.training.beyond import Beyond
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
-from transop.training.fine_tuning import Anchor, fine_tune
+from transop.training.fine_tuning import Anchor, Beyond, fine_tune
 from transop.training.latents import encode_split, find_latent_scale
 from transop.training.neighbour_scales import _draw_pairs, neighbour_scales
 

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from transop.training.loop import Loop, TrainingFailure, steps_in
+from transop.training.loop import Loop, TrainingFailure
+from transop.training.steps import steps_in
 
 
 def start(session, n_steps=20, *, spoil_at=(), **options):

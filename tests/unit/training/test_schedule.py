@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from transop.training.schedule import schedule_rate
+from transop.training.steps import schedule_rate
 
 
 def optimiser():
