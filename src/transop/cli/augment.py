@@ -45,7 +45,7 @@ def augment(
         Path | None,
         typer.Option(metavar="FILE.png", help="Draw the first images and their copies."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
     force: Annotated[
         bool, typer.Option("--force", help="Write into OUT even if it has files.")
     ] = False,
@@ -58,8 +58,10 @@ def augment(
     import torch
 
     from transop.augment import TransportAugment, augment_folder
+    from transop.inputs import check_seed
     from transop.run import Run
 
+    generator = torch.Generator().manual_seed(check_seed("--seed", seed))
     model = Run.open(run).require_phase("operators")
     settings: dict[str, Any] = {
         "p": p,
@@ -69,7 +71,7 @@ def augment(
         "guard": guard,
         "residual": residual,
     }
-    moves = TransportAugment(model, generator=torch.Generator().manual_seed(seed), **settings)
+    moves = TransportAugment(model, generator=generator, **settings)
     report = augment_folder(
         moves, source, target, n_copies=n_copies, overwrite=force, progress=terminal.progress
     )

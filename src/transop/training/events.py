@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from transop.files import make_folder
+
 
 class EventFile:
     """One file of TensorBoard's, open only while something is added to it."""
@@ -24,7 +26,7 @@ class EventFile:
             folder: of one phase; TensorBoard reads all files in it together.
             purge_step: makes TensorBoard forget what earlier files say from this step on.
         """
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         self._path = folder / name
         events = _messages()
