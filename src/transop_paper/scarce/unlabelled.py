@@ -23,9 +23,8 @@ from transop.semi_supervised import (
     train_consistently,
     weigh_neighbours,
 )
-from transop_paper.scarce.batches import TrainingImages
+from transop_paper.scarce.batches import TrainingImages, distort_elastically
 from transop_paper.scarce.few_label_identity import learn_identity_from_opinion
-from transop_paper.scarce.fixed import distort_elastically
 from transop_paper.scarce.moved import LeastLiked, Mover, fill_pool
 from transop_paper.scarce.protocol import new_network, train_network
 from transop_paper.scarce.rows import Row, Unlabelled, known_rows
