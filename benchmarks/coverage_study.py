@@ -12,8 +12,7 @@ from statistics import mean
 
 import torch
 
-from transop.plotting import COLOURS, draw_block, look, new_figure
-from transop.plotting.blocks import Block
+from transop.plotting import COLOURS, Block, draw_block, look, new_figure
 from transop_paper.scarce import Protocol, find_rows, open_experiment
 from transop_paper.scarce.coverage import Coverage, CoverageStudy
 

@@ -167,7 +167,8 @@ def _attempt(recipe: Path, folder: Path, moment: Moment | None, timeline: Timeli
     """Start or resume a run; say whether it came to its end, or was killed at its moment."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["transop.cli", "transop.training"])
-    arguments = ["train", str(recipe), "--out", str(folder), "--resume", "--quiet"]
+    resume = ["--resume"] if folder.exists() else []
+    arguments = ["train", str(recipe), "--out", str(folder), *resume, "--quiet"]
     process = context.Process(target=_train, args=(arguments,))
     process.start()
     place, since = _START, time.monotonic()

@@ -93,8 +93,8 @@ SABOTAGES = (
     Sabotage(
         "test_a_full_stop_in_the_middle_of_a_download_costs_only_time",
         "data/download.py",
-        "download(base + name, folder / name, request.progress)",
-        "download(base + name, folder.parent / name, request.progress)",
+        "download(base + name, folder / name, progress)",
+        "download(base + name, folder.parent / name, progress)",
     ),
     Sabotage(
         "test_a_full_stop_while_images_are_decoded_costs_only_time",
@@ -116,15 +116,15 @@ SABOTAGES = (
     ),
     Sabotage(
         "test_a_cache_that_cannot_be_written_costs_a_warning_only",
-        "pairs/cache.py",
+        "pairs/strategies.py",
         "except OSError as error:",
         "except KeyError as error:",
     ),
     Sabotage(
         "test_a_damaged_cache_file_is_renamed_aside_and_fetched_again",
         "data/sources.py",
-        "_set_aside(path).name",
-        "path.name",
+        "_set_aside(damaged)",
+        "damaged.name",
     ),
     Sabotage(
         "test_a_step_that_is_not_finite_is_taken_back_and_halved",
@@ -134,40 +134,40 @@ SABOTAGES = (
     ),
     Sabotage(
         _REFUSED,
-        "data/numpy_files.py",
+        "data/array_files.py",
         "archive.read(info)), allow_pickle=False",
         "archive.read(info)), allow_pickle=True",
     ),
-    Sabotage(_REFUSED, "data/archive.py", "if unpacked > max(", "if unpacked < min("),
-    Sabotage(_REFUSED, "data/archive.py", 'or ".." in parts', ""),
+    Sabotage(_REFUSED, "data/pictures.py", "if unpacked > max(", "if unpacked < min("),
+    Sabotage(_REFUSED, "data/pictures.py", 'or ".." in parts', ""),
     Sabotage(
         _REFUSED, "data/arrays.py", "if not (math.isfinite(least)", "if (math.isfinite(least)"
     ),
     Sabotage(_REFUSED, "data/arrays.py", 'array.dtype.kind not in "iubf"', "False"),
-    Sabotage(_REFUSED, "data/findings.py", "if len(dataset) < FEWEST_IMAGES:", "if False:"),
+    Sabotage(_REFUSED, "data/findings.py", "if n < FEWEST_IMAGES:", "if False:"),
     Sabotage(
         _REFUSED,
         "data/findings.py",
-        "if _all_identical(dataset.images):\n        raise",
-        "if False:\n        raise",
+        "if n > 1 and all(",
+        "if False and all(",
     ),
     Sabotage(
         "test_pickles_are_refused_and_never_executed",
-        "data/numpy_files.py",
+        "data/array_files.py",
         'mmap_mode="r" if mapped else None, allow_pickle=False',
         "allow_pickle=True",
     ),
     Sabotage(
         "test_a_symbolic_link_in_a_zip_is_refused",
-        "data/archive.py",
+        "data/pictures.py",
         "if stat.S_ISLNK(",
         "if not (",
     ),
     Sabotage(
         "test_unusual_pictures_are_images_like_any_other",
         "data/picture.py",
-        "picture.transpose(_TURNS[orientation])",
-        "picture",
+        "ImageOps.exif_transpose(picture, in_place=True)",
+        "pass",
     ),
     Sabotage(
         "test_an_unreadable_picture_is_described_in_plain_words",
@@ -178,11 +178,11 @@ SABOTAGES = (
     Sabotage(
         "test_odd_data_is_used_and_the_user_is_told",
         "data/findings.py",
-        "if n_constant:",
+        "if n_constant and not flaws:",
         "if False:",
     ),
     Sabotage(
-        "test_one_class_and_few_images_leave_out_what_needs_an_identity",
+        "test_one_class_leaves_out_what_needs_two",
         "identity/choice.py",
         "return bool((training != training[0]).any())",
         "return True",
@@ -201,9 +201,9 @@ SABOTAGES = (
     ),
     Sabotage(
         "test_no_damaged_or_made_up_input_ends_in_a_traceback_a_hang_or_running_code",
-        "data/idx.py",
-        "raise DataError(",
-        "raise ValueError(",
+        "data/array_files.py",
+        'raise DataError(\n            f"{name} is no idx file',
+        'raise ValueError(\n            f"{name} is no idx file',
     ),
     Sabotage(
         "test_the_same_seed_gives_the_same_file_and_another_seed_another",

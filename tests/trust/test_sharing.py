@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from transop.data import load_dataset
-from transop.pairs import BACKBONES, FeatureExtractor, approximate, build_pairs, neighbours
+from transop.pairs import BACKBONES, FeatureExtractor, build_pairs, neighbours
 from transop.sharing import ALONE, Ranks
 
 N_IMAGES, BATCH = 300, 8
@@ -34,10 +34,9 @@ def small_blocks(monkeypatch):
         return counted
 
     monkeypatch.setitem(BACKBONES, "rows", rows)
-    for owner, name in ((neighbours._Search, "compare"), (approximate, "without_own")):
+    for owner, name in ((neighbours._Search, "compare"), (neighbours, "without_own")):
         monkeypatch.setattr(owner, name, counting(getattr(owner, name)))
     monkeypatch.setattr(neighbours, "_BLOCK", 32)
-    monkeypatch.setattr(approximate, "_BLOCK", 32)
 
 
 @pytest.fixture

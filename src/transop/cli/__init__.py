@@ -16,45 +16,13 @@ from typing import Annotated, Any
 
 import typer
 
-from transop.cli import augment, data, demo, explore, fit, invariance, path, report, train
+from transop.cli import augment, data, demo, explore, fit, invariance, options, path, report, train
 from transop.cli.data import show_dataset
-from transop.cli.runs import DataOption
 from transop.cli.terminal import Interrupted, Terminal, make_streams_forgiving
-from transop.cli.train import (
-    DeviceOption,
-    DevicesOption,
-    ForceOption,
-    JsonOption,
-    RecipeArgument,
-    ResumeOption,
-    SeedOption,
-    SetOption,
-    ShowSettingsOption,
-    TrainingCommand,
-    as_overrides,
-    train_in_folder,
-)
+from transop.cli.train import overrides, train_in_folder
 
 # What commands of other packages may use.
-__all__ = [
-    "DataOption",
-    "DeviceOption",
-    "DevicesOption",
-    "ForceOption",
-    "JsonOption",
-    "RecipeArgument",
-    "ResumeOption",
-    "SeedOption",
-    "SetOption",
-    "ShowSettingsOption",
-    "Terminal",
-    "TrainingCommand",
-    "as_overrides",
-    "main",
-    "run",
-    "show_dataset",
-    "train_in_folder",
-]
+__all__ = ["Terminal", "main", "options", "overrides", "run", "show_dataset", "train_in_folder"]
 
 # A function becomes a command, a typer.Typer a group of them; --help keeps this order.
 COMMANDS: dict[str, Callable[..., Any] | typer.Typer] = {
@@ -126,6 +94,8 @@ def build_app() -> typer.Typer:
 
 def main() -> None:
     """Run the command line on the program's arguments and exit."""
+    # Threads that wait for each other sleep: spinning ones starve on a busy machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     make_streams_forgiving()
     sys.exit(run(sys.argv[1:]))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transop.cli import options
 from transop.cli.terminal import Terminal
 from transop.errors import UserError
 from transop.extras import require
@@ -19,7 +20,7 @@ _LISTED = 5
 
 def augment(
     ctx: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: options.Run,
     source: Annotated[Path, typer.Argument(metavar="IN", help="A folder of images.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder.")],
     n_copies: Annotated[int, typer.Option("-n", help="Copies of each image.")] = 1,
@@ -48,7 +49,7 @@ def augment(
     force: Annotated[
         bool, typer.Option("--force", help="Write into OUT even if it has files.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print counts as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write augmented copies of a folder of images, class folders and names kept."""
     terminal: Terminal = ctx.obj

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transop.cli import options
+
 if TYPE_CHECKING:
     from transop.cli.terminal import Terminal
     from transop.data import ImageDataset
@@ -24,7 +26,7 @@ def data(
     image_size: Annotated[int | None, typer.Option(help="Convert to this size.")] = None,
     channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for colour.")] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Never use the network.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Get or verify a data set; says every source it tried."""
     from transop.data import load_dataset

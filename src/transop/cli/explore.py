@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import signal
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from transop.cli.runs import DataOption
+from transop.cli import options
 from transop.cli.terminal import Terminal
 from transop.extras import require
 
 
 def explore(
     ctx: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    data: DataOption = None,
+    run: options.Run,
+    data: options.Data = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 lets the network in.")
     ] = "127.0.0.1",

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transop.cli import options
 from transop.cli.runs import claim_folder
 from transop.cli.terminal import Terminal
-from transop.cli.train import DeviceOption, ForceOption, JsonOption, SeedOption, show_summary
+from transop.cli.train import show_summary
 
 if TYPE_CHECKING:
     from transop.data import ImageDataset
@@ -33,10 +34,10 @@ def fit(
     plan_only: Annotated[
         bool, typer.Option("--plan", help="Print the plan as TOML for 'transop train'; stop.")
     ] = False,
-    seed: SeedOption = None,
-    device: DeviceOption = None,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
+    seed: options.Seed = None,
+    device: options.Device = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Train on your own images: every setting is chosen for them and for the time you have.
 
@@ -78,9 +79,8 @@ def _show_plan(terminal: Terminal, plan: FitPlan) -> None:
     for reason in plan.reasons:
         terminal.notice(f"  {reason}")
     terminal.notice(f"  {plan.settings.operators.n_operators} operators")
-    rows = [[name.replace("_", " "), f"{seconds:.0f}"] for name, seconds in plan.seconds.items()]
-    for row in rows:
-        terminal.notice(f"  {row[0]:20s} about {row[1]:>5s} s")
+    for name, seconds in plan.seconds.items():
+        terminal.notice(f"  {name.replace('_', ' '):20s} about {seconds:5.0f} s")
     terminal.notice(f"plan: about {plan.total:.1f} of {plan.minutes:g} minutes")
 
 
@@ -93,7 +93,7 @@ def _conclude(
     *,
     as_json: bool,
 ) -> None:
-    """Draw, sum up, judge in plain words, and suggest what to do next."""
+    """Draw, print results, say in plain words how good they are, and suggest what to do next."""
     from transop.cli.showcase import draw_showcase
     from transop.report import write_report
     from transop.run import Run

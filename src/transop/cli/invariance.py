@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transop.cli.runs import DataOption
+from transop.cli import options
 from transop.cli.terminal import Terminal
 from transop.errors import UserError
 from transop.extras import require
@@ -28,7 +28,7 @@ _NAMED = 3  # operators listed per class
 
 def invariance(
     ctx: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: options.Run,
     classifier: Annotated[
         str | None,
         typer.Option(
@@ -41,9 +41,9 @@ def invariance(
         Path | None,
         typer.Option(help="Its safetensors file; without one it is trained on the labels."),
     ] = None,
-    data: DataOption = None,
+    data: options.Data = None,
     images: Annotated[int, typer.Option(min=1, help="Held-out images to look at.")] = 10_000,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Say how far each class may go along each operator before its identity is lost.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transop.cli import options
 from transop.cli.terminal import Terminal
 from transop.errors import DataError, UserError
 from transop.extras import require
@@ -25,7 +26,7 @@ _MOST_FRAMES = 500
 
 def path(
     ctx: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: options.Run,
     start: Annotated[Path, typer.Argument(metavar="A.png", help="Where to start.")],
     end: Annotated[Path, typer.Argument(metavar="B.png", help="Where to go.")],
     times: Annotated[
@@ -38,9 +39,7 @@ def path(
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="A .png or .svg strip, or a .gif.")] = Path("path.png"),
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print coefficients and residual as JSON.")
-    ] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Draw the path from one image to another and beyond, along the learned operators."""
     require("report", "drawing the path")

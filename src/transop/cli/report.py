@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from transop.cli import options
 from transop.cli.terminal import Terminal
 
 
 def report(
     ctx: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: options.Run,
     out: Annotated[Path | None, typer.Option(help="The file; RUN/report.html if left out.")] = None,
 ) -> None:
     """Write one self-contained HTML page about a run, with the figures that are in it."""

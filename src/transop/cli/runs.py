@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from transop.errors import UserError
 
@@ -15,13 +13,6 @@ if TYPE_CHECKING:
     from transop.config import Settings
 
     _Kind = TypeVar("_Kind", bound=Settings)
-
-DataOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--data", help="The run's images again, if they have moved or came from an array."
-    ),
-]
 
 # What may differ when a run is continued: where it computes, not what.
 _MAY_CHANGE = ("runtime.device", "runtime.devices", "runtime.checkpoint_seconds")

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transop.cli.runs import (
-    DataOption,
-    check_resumable,
-    claim_folder,
-    settings_to_resume,
-    stored_settings,
-)
+from transop.cli import options
+from transop.cli.runs import check_resumable, claim_folder, settings_to_resume, stored_settings
 from transop.cli.terminal import Terminal
 from transop.errors import UserError
 
@@ -25,139 +18,94 @@ if TYPE_CHECKING:
     from transop.artifacts import RunFolder
     from transop.config import Settings
 
-    _Kind = TypeVar("_Kind", bound=Settings)
-
-RecipeArgument = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A shipped recipe's name, or a TOML file.")
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a setting; repeatable."),
-]
-SeedOption = Annotated[int | None, typer.Option(help="Seed of all randomness.")]
-DeviceOption = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
-DevicesOption = Annotated[int | None, typer.Option(help="Train on so many devices at once.")]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")]
-ForceOption = Annotated[
-    bool, typer.Option("--force", help="Start anew; an earlier run is kept under another name.")
-]
-ShowSettingsOption = Annotated[
-    bool, typer.Option("--show-settings", help="Print the settings as TOML; train nothing.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
-
 
 def train(
     ctx: typer.Context,
-    recipe: RecipeArgument,
-    changes: SetOption = None,
+    recipe: options.Recipe,
+    changes: options.Changes = None,
     out: Annotated[
         Path | None, typer.Option(help="Run folder; runs/RECIPE if left out.", show_default=False)
     ] = None,
-    seed: SeedOption = None,
-    device: DeviceOption = None,
-    devices: DevicesOption = None,
-    resume: ResumeOption = False,
-    data: DataOption = None,
-    force: ForceOption = False,
-    show_settings: ShowSettingsOption = False,
-    as_json: JsonOption = False,
+    seed: options.Seed = None,
+    device: options.Device = None,
+    devices: options.Devices = None,
+    resume: options.Resume = False,
+    data: options.Data = None,
+    force: options.Force = False,
+    show_settings: options.ShowSettings = False,
+    as_json: options.Json = False,
 ) -> None:
     """Train a model: every phase of a recipe that is not done yet."""
     from transop.config import load_settings
 
-    terminal: Terminal = ctx.obj
-    options = {"seed": seed, "device": device, "devices": devices}
-    overrides = [*(changes or ()), *as_overrides(options, "runtime.")]
-    settings = load_settings(recipe, overrides)
+    settings = load_settings(recipe, overrides(ctx))
     if show_settings:
-        terminal.result(settings.to_toml().rstrip())
+        ctx.obj.result(settings.to_toml().rstrip())
         return
 
     from transop.training import train as train_run
 
-    text = f"train {shlex.quote(recipe)}"
-    command = TrainingCommand(text, overrides, resume, data, force, as_json)
-    train_in_folder(terminal, settings, out or Path("runs") / settings.recipe, command, train_run)
+    out = out or Path("runs") / settings.recipe
+    train_in_folder(ctx, settings, out, f"train {shlex.quote(recipe)}", train_run)
 
 
-@dataclass(frozen=True)
-class TrainingCommand:
-    """What the user typed.
-
-    Attributes:
-        text: the command without ``transop`` and --out, to be called again.
-        overrides: the settings that were given.
-        resume: continue the run in the folder.
-        data: the images of the run that is continued, if they have moved.
-        force: move an earlier run out of the way.
-        as_json: print the summary as JSON.
-    """
-
-    text: str
-    overrides: Sequence[str]
-    resume: bool
-    data: Path | None
-    force: bool
-    as_json: bool
+def overrides(ctx: typer.Context) -> list[str]:
+    """Collect --set, --seed, --device and --devices as ``section.key=value``."""
+    runtime = {name: ctx.params.get(name) for name in ("seed", "device", "devices")}
+    given = [f"runtime.{name}={value}" for name, value in runtime.items() if value is not None]
+    return [*(ctx.params["changes"] or ()), *given]
 
 
 def train_in_folder(
-    terminal: Terminal,
-    settings: _Kind,
+    ctx: typer.Context,
+    settings: Settings,
     out: Path,
-    command: TrainingCommand,
+    command: str,
     train: Callable[..., object],
+    *,
+    same_again: bool = False,
 ) -> None:
-    """Train in a new folder, or continue the run that is there, and sum it up.
+    """Train in a new folder, or continue the run that is there, and print a summary.
 
     Args:
-        terminal: where to say so.
+        ctx: of a command with --set, --resume, --force and --json, and perhaps --data.
         settings: of the recipe and the command line.
         out: the run folder.
-        command: what the user typed.
+        command: what the user typed, without ``transop`` and --out, to be called again.
         train: `transop.training.train`, or a function with its arguments.
+        same_again: continue a run with the same settings even without --resume.
     """
     from transop.artifacts import RunFolder
     from transop.sharing import is_first_process
 
-    folder = RunFolder(out)
-    if command.resume:
-        check_resumable(folder, force=command.force)
+    terminal: Terminal = ctx.obj
+    folder, resume, force = RunFolder(out), ctx.params["resume"], ctx.params["force"]
+    if resume:
+        check_resumable(folder, force=force)
     stored = stored_settings(folder, type(settings))
-    if command.resume and stored is not None:
-        settings = settings_to_resume(stored, settings, command.overrides, folder.path)
-    else:
+    if resume and stored is not None:
+        settings = settings_to_resume(stored, settings, overrides(ctx), out)
+    elif not same_again or stored != settings or force:
         if is_first_process():
-            claim_folder(folder, force=command.force)
-            if command.resume:
-                terminal.notice(f"'{folder.path}' holds no run yet: starting one")
+            claim_folder(folder, force=force)
+            if resume:
+                terminal.notice(f"'{out}' holds no run yet: starting one")
         stored = None
-    if command.data is not None and stored is None:
+    data = ctx.params.get("data")
+    if data is not None and stored is None:
         raise UserError("--data goes with --resume; name a new run's images with --set data.source")
-    with resumable_training(terminal, folder, command.text):
+    dataset = None if data is None else Path(data)
+    again = f"transop {command} --out {shlex.quote(str(out))} --resume"
+    with terminal.resumable(f"stopped; continue with: {again}"):
         train(
             settings,
             folder,
-            dataset=command.data,
+            dataset=dataset,
             resume=stored is not None,
             progress=terminal.progress,
         )
     if is_first_process():
-        show_summary(terminal, folder, as_json=command.as_json)
-
-
-def as_overrides(options: dict[str, Any], prefix: str = "") -> list[str]:
-    """Turn the options that were given into ``section.key=value``."""
-    return [f"{prefix}{name}={value}" for name, value in options.items() if value is not None]
-
-
-def resumable_training(
-    terminal: Terminal, folder: RunFolder, command: str
-) -> AbstractContextManager[None]:
-    """Say on Ctrl-C which command continues the run."""
-    again = f"transop {command} --out {shlex.quote(str(folder.path))} --resume"
-    return terminal.resumable(f"stopped; continue with: {again}")
+        show_summary(terminal, folder, as_json=ctx.params["as_json"])
 
 
 def show_summary(terminal: Terminal, folder: RunFolder, *, as_json: bool) -> None:

@@ -277,5 +277,8 @@ class RuntimeSettings(Section):
     seed: int = Field(0, ge=0, lt=2**63)
     device: str = "auto"
     devices: int = Field(1, ge=1)
+    threads: int | None = Field(
+        None, ge=1, le=1024, description="of torch on the CPU; torch's own choice if left out"
+    )
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     checkpoint_seconds: float = Field(60.0, ge=0, description="least time between checkpoints")

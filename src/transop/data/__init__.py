@@ -3,14 +3,19 @@
 from importlib.metadata import entry_points
 
 from transop.data.celeba import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES, load_celeba
-from transop.data.conform import conform
-from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
+from transop.data.dataset import (
+    SPLIT_NAMES,
+    DatasetMeta,
+    ImageDataset,
+    consecutive_splits,
+    split_sizes,
+)
 from transop.data.findings import require_trainable
 from transop.data.load import dataset_from_settings, load_dataset
+from transop.data.picture import conform
 from transop.data.published import PUBLISHED
 from transop.data.request import DatasetLoader, DatasetRequest, cache_folder
 from transop.data.run_data import DataRecord, load_run_data, open_run_data, with_source
-from transop.data.splits import consecutive_splits, split_sizes
 
 DATASETS: dict[str, DatasetLoader] = {**PUBLISHED, "celeba": load_celeba}
 
@@ -30,7 +35,6 @@ __all__ = [
     "SIXTEEN_ATTRIBUTES",
     "SPLIT_NAMES",
     "DataRecord",
-    "DatasetLoader",
     "DatasetMeta",
     "DatasetRequest",
     "ImageDataset",

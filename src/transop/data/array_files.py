@@ -14,10 +14,9 @@ import numpy as np
 from jaxtyping import UInt8
 
 from transop.data.arrays import Part, dataset_from_parts, labels_from_array
-from transop.data.dataset import ImageDataset
+from transop.data.dataset import SPLIT_WORDS, ImageDataset
 from transop.data.pictures import open_zip
 from transop.data.request import DatasetRequest
-from transop.data.splits import SPLIT_WORDS
 from transop.errors import DataError
 from transop.files import reason_of, require_regular
 

@@ -11,15 +11,19 @@ from torch import Tensor
 
 from transop.config import DataSettings
 from transop.data.array_files import is_idx_folder, load_idx_folder, load_npy, load_npz
-from transop.data.arrays import Part, dataset_from_parts, labels_from_array
+from transop.data.arrays import (
+    Part,
+    dataset_from_parts,
+    is_item_source,
+    labels_from_array,
+    parts_from_items,
+)
 from transop.data.celeba import is_celeba, load_celeba
-from transop.data.conform import Crop, Fit, check_options, conform
-from transop.data.dataset import ImageDataset
+from transop.data.dataset import ImageDataset, random_splits
 from transop.data.findings import with_findings
-from transop.data.items import is_item_source, parts_from_items
+from transop.data.picture import Crop, Fit, check_options, conform
 from transop.data.pictures import load_folder, load_zip
-from transop.data.request import SPLITS, DatasetRequest, cache_folder
-from transop.data.splits import random_splits
+from transop.data.request import DatasetRequest, cache_folder
 from transop.errors import DataError
 from transop.inputs import check_path, check_whole
 from transop.progress import Progress, silent
@@ -75,8 +79,6 @@ def load_dataset(
         DataError: the source is unknown, unreachable, unreadable or holds no images.
     """
     check_options(image_size, channels, fit, crop)
-    if split is not None and split not in SPLITS:
-        raise DataError(f"split={split!r} does not exist; choose one of {', '.join(SPLITS)}")
     request = DatasetRequest(
         path=None if path is None else check_path("path", path),
         image_size=image_size,
@@ -139,6 +141,7 @@ def _open(source: Any, labels: Any, request: DatasetRequest) -> ImageDataset:
     """Find out what kind of source it is and read it."""
     if isinstance(source, ImageDataset):  # loaded before
         dataset: ImageDataset = source
+        request.refuse_options(dataset.meta.name)
         if labels is not None:
             dataset = replace(dataset, labels=labels_from_array(labels, len(dataset)))
         images = request.conform(dataset.images)

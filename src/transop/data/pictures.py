@@ -24,10 +24,9 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 
 from transop.artifacts.mapped import map_rows, write_rows
-from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
+from transop.data.dataset import SPLIT_NAMES, SPLIT_WORDS, DatasetMeta, ImageDataset, random_splits
 from transop.data.picture import EXTENSIONS, UnreadablePicture, read_header, read_picture
 from transop.data.request import DatasetRequest
-from transop.data.splits import SPLIT_WORDS, random_splits
 from transop.errors import DataError
 from transop.files import is_process_folder, open_regular, reason_of
 

@@ -11,11 +11,16 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 
 from transop.data.array_files import IDX_NAMES, read_idx_file
-from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
+from transop.data.dataset import (
+    SPLIT_NAMES,
+    DatasetMeta,
+    ImageDataset,
+    consecutive_splits,
+    random_order,
+)
 from transop.data.download import debian_package, mirror, npm_package
 from transop.data.request import DatasetLoader, DatasetRequest
 from transop.data.sources import Catalogue, Place, PublishedFile, Supplier, obtain
-from transop.data.splits import consecutive_splits, random_order
 from transop.errors import DataError
 
 _ImagesAndLabels = tuple[UInt8[np.ndarray, "n c h w"], Int64[np.ndarray, " n"]]

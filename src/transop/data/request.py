@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from transop.data.conform import Crop, Fit, conform
 from transop.data.dataset import ImageDataset
+from transop.data.picture import Crop, Fit, conform
 from transop.errors import DataError
 from transop.progress import Progress, silent
-
-SPLITS = ("paper", "official", "random")
 
 
 @dataclass(frozen=True)

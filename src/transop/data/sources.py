@@ -30,13 +30,10 @@ class SourceUnavailable(Exception):
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file that everybody has in the same form.
+    """A file that everybody has in the same form, or with ``.gz`` added to its name.
 
-    Attributes:
-        name: its name; ``name + ".gz"`` is accepted in its place.
-        sha256: digest of the content (after undoing ``.gz``), so that mirrors which compress
-            differently all pass.
-        size: content length in bytes, which also bounds what is ever unpacked.
+    Digest and size are those of the content after undoing ``.gz``, so that mirrors which compress
+    differently all pass; the size also bounds what is ever unpacked.
     """
 
     name: str

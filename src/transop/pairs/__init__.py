@@ -12,8 +12,7 @@ from torch import Tensor
 from transop.data import ImageDataset, cache_folder
 from transop.errors import UserError
 from transop.pairs import strategies
-from transop.pairs.backbones import BACKBONES
-from transop.pairs.features import FeatureExtractor, extract_features, input_size_for
+from transop.pairs.features import BACKBONES, FeatureExtractor, extract_features, input_size_for
 from transop.pairs.given import Given
 from transop.pairs.neighbours import MISSING, nearest_neighbours
 from transop.pairs.source import PairSource

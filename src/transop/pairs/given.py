@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64, Shaped
+from jaxtyping import Float, Int64
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -47,16 +47,14 @@ class Positions:
         position[self.rows] = np.arange(self.n_split)
         return np.where(indices == MISSING, MISSING, position[indices])
 
-    def per_image(self, values: Shaped[np.ndarray, "m ..."], name: str) -> np.ndarray:
-        """Take the split's values from one per image of the split or of the data set."""
-        if len(values) == self.n_split:
-            return values
-        if len(values) == self.n_dataset:
-            return np.asarray(values[self.rows])
-        raise DataError(
-            f"given: {name} has {len(values)} rows; pass one for each of the {self.n_split} "
-            f"images of the split or the {self.n_dataset} of the data set"
-        )
+    def choose(self, n: int, name: str) -> slice | Int64[np.ndarray, " n"]:
+        """Index the split's rows of a table with one per image of the split or the data set."""
+        if n not in (self.n_split, self.n_dataset):
+            raise DataError(
+                f"{name} has {n} rows; pass one for each of the {self.n_split} images of the "
+                f"split or the {self.n_dataset} of the data set"
+            )
+        return slice(None) if n == self.n_split else self.rows
 
 
 def read_given(given: Given, positions: Positions, n_neighbours: int) -> Tensor | ListedPartners:
@@ -69,10 +67,11 @@ def read_given(given: Given, positions: Positions, n_neighbours: int) -> Tensor 
         return _from_table(values, positions)
     if name == "pairs":
         return _from_pairs(values, positions)
-    coordinates = positions.per_image(_as_coordinates(values, name), name)
+    coordinates = _as_coordinates(values, name)
+    coordinates = coordinates[positions.choose(len(coordinates), f"given: {name}")]
     groups = np.zeros(positions.n_split, dtype=np.int64)
     if group is not None:
-        chosen = positions.per_image(np.asarray(group), str(_GROUP_OF[name]))
+        chosen = group[positions.choose(len(group), f"given: {_GROUP_OF[name]}")]
         groups = np.unique(chosen, return_inverse=True)[1].astype(np.int64)
     return torch.from_numpy(nearest_coordinates(coordinates, groups, n_neighbours))
 
@@ -187,7 +186,7 @@ def _from_table(values: np.ndarray, positions: Positions) -> Tensor:
         raise DataError(f"given: neighbours has shape {values.shape}; it must be (images, k)")
     of_dataset = len(values) != positions.n_split
     if of_dataset and not positions.rows.max() < len(values) <= positions.n_dataset:
-        positions.per_image(values, "neighbours")  # raises, naming both sizes
+        positions.choose(len(values), "given: neighbours")  # raises, naming both sizes
     _check_indices(values, "neighbours", MISSING, len(values))
     table = values.astype(np.int64)
     if of_dataset:

@@ -19,9 +19,8 @@ from transop.data import ImageDataset
 from transop.errors import DataError, UserError
 from transop.extras import missing_modules
 from transop.files import reason_of
-from transop.pairs.approximate import approximate_neighbours
-from transop.pairs.backbones import BACKBONES
 from transop.pairs.features import (
+    BACKBONES,
     FeatureExtractor,
     ImageFunction,
     collect_rows,
@@ -29,7 +28,12 @@ from transop.pairs.features import (
     input_size_for,
 )
 from transop.pairs.given import Given, Positions, read_given
-from transop.pairs.neighbours import FeatureRows, PixelRows, nearest_neighbours
+from transop.pairs.neighbours import (
+    FeatureRows,
+    PixelRows,
+    approximate_neighbours,
+    nearest_neighbours,
+)
 from transop.pairs.source import GroupPartners, ListedPartners, PairSource
 from transop.progress import Progress
 from transop.sharing import Ranks
@@ -65,6 +69,11 @@ class PairRequest:
     device: torch.device
     ranks: Ranks
     progress: Progress
+
+    @property
+    def positions(self) -> Positions:
+        """The correspondence between the data set and the split."""
+        return Positions(self.rows.numpy(), len(self.dataset))
 
     def content_key(self) -> dict[str, Any]:
         """Name the images of the split for the cache."""
@@ -168,11 +177,7 @@ def given(request: PairRequest) -> PairSource:
             "strategy='given' needs given=: a file or array of index pairs, a neighbour table, "
             "a time index or transformation labels"
         )
-    found = read_given(
-        request.given,
-        Positions(request.rows.numpy(), len(request.dataset)),
-        request.n_neighbours,
-    )
+    found = read_given(request.given, request.positions, request.n_neighbours)
     if isinstance(found, ListedPartners):
         return PairSource("given", found, request.rows)
     return PairSource("given", ListedPartners.from_table(found), request.rows, neighbours=found)
@@ -230,31 +235,33 @@ def _nearest(
             "groups": None if groups is None else digest_rows(groups),
         }
 
-    notes: dict[str, Any] = {"recall": None}
+    notes: dict[str, Any] = {}
 
     def compute() -> Iterator[Tensor]:
-        if searches_exactly:
-            table = nearest_neighbours(
-                features,
-                request.n_neighbours,
-                groups=groups,
-                device=request.device,
-                ranks=request.ranks,
-                progress=request.progress,
-            )
-        else:
-            table, notes["recall"] = approximate_neighbours(
-                features,
-                request.n_neighbours,
-                scratch=request.cache_dir / "pairs",
-                ranks=request.ranks,
-                progress=request.progress,
-            )
+        table, notes["recall"] = _search(request, features, groups, exactly=searches_exactly)
         yield table
 
     table, kept = request.cached("neighbours", key, compute, lambda: notes)
     partners = ListedPartners.from_table(table)
     return PairSource(strategy, partners, request.rows, neighbours=table, recall=kept["recall"])
+
+
+def _search(
+    request: PairRequest,
+    features: FeatureRows,
+    groups: Int64[np.ndarray, " n"] | None,
+    *,
+    exactly: bool,
+) -> tuple[Int64[Tensor, "n k"], float | None]:
+    """Give the neighbour table, and its recall if the search was approximate."""
+    k, ranks, progress = request.n_neighbours, request.ranks, request.progress
+    if not exactly:
+        scratch = request.cache_dir / "pairs"
+        return approximate_neighbours(features, k, scratch=scratch, ranks=ranks, progress=progress)
+    device = request.device
+    return nearest_neighbours(
+        features, k, groups=groups, device=device, ranks=ranks, progress=progress
+    ), None
 
 
 def _is_exact(request: PairRequest) -> bool:
@@ -276,13 +283,9 @@ def _is_exact(request: PairRequest) -> bool:
 def _rows_of(values: np.ndarray | Tensor, request: PairRequest, name: str) -> Float[Tensor, "n f"]:
     """Take the split's rows of a table with one row per image of the split or the data set."""
     table = torch.as_tensor(values).detach().cpu()
-    if table.ndim < 2 or len(table) not in (len(request.rows), len(request.dataset)):
-        raise DataError(
-            f"{name} has shape {tuple(table.shape)}; pass one row for each of the "
-            f"{len(request.rows)} images of the split or the {len(request.dataset)} of the data set"
-        )
-    if len(table) != len(request.rows):
-        table = table[request.rows]
+    if table.ndim < 2:
+        raise DataError(f"{name} has shape {tuple(table.shape)}; pass one row per image")
+    table = table[request.positions.choose(len(table), name)]
     table = table.flatten(1)
     is_known_to_numpy = table.dtype in (torch.float16, torch.float32, torch.float64)
     return table if is_known_to_numpy else table.float()

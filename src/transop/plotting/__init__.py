@@ -5,11 +5,17 @@ from transop.extras import require
 require("report", "drawing pictures")  # before the files below import matplotlib
 
 from transop.colours import COLOURS
-from transop.plotting.animations import animate
-from transop.plotting.blocks import Block, draw_block, image_blocks, image_gap, roomy
-from transop.plotting.curves import Line, Panel, draw_panel, line_panels, spread_apart
-from transop.plotting.grids import compose_grid, image_grid
-from transop.plotting.kept import kept_curves
+from transop.plotting.curves import Line, Panel, draw_panel, line_panels
+from transop.plotting.images import (
+    Block,
+    animate,
+    compose_grid,
+    draw_block,
+    image_blocks,
+    image_gap,
+    image_grid,
+    roomy,
+)
 from transop.plotting.maps import HIGH, LOW, heat_map, outline_cell, scale_map
 from transop.plotting.style import (
     ACCENT,
@@ -25,7 +31,7 @@ from transop.plotting.style import (
     split_columns,
     split_rows,
 )
-from transop.plotting.training import CURVES_ABOUT, collect_curves, training_curves
+from transop.plotting.training import CURVES_ABOUT, collect_curves, kept_curves, training_curves
 
 __all__ = [
     "ACCENT",
@@ -61,6 +67,5 @@ __all__ = [
     "scale_map",
     "split_columns",
     "split_rows",
-    "spread_apart",
     "training_curves",
 ]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -22,7 +21,7 @@ class Line:
     """One curve, with an interval around it if there is one.
 
     Attributes:
-        label: what it is called, beside its end or in the legend.
+        label: what it is called in the legend.
         x: positions.
         y: values.
         half_width: half the interval at each position, or None.
@@ -50,7 +49,7 @@ class Panel:
         x_label: below.
         y_label: at the left.
         log: draw y on a logarithmic scale.
-        labels: how lines are named: beside their ends, in a legend, or not at all.
+        legend: whether lines are named, if there are several.
         marks: x positions of thin vertical lines, e.g. where extrapolation begins.
         zero: draw a line at y = 0.
         limits: of y; None leaves them to matplotlib.
@@ -62,8 +61,8 @@ class Panel:
     x_label: str = ""
     y_label: str = ""
     log: bool = False
-    labels: Literal["ends", "legend", "none"] = "legend"
-    marks: Sequence[float] = field(default_factory=tuple)
+    legend: bool = True
+    marks: Sequence[float] = ()
     zero: bool = False
     limits: tuple[float, float] | None = None
     note: str = ""
@@ -75,7 +74,6 @@ def line_panels(
     columns: int = 2,
     title: str = "",
     panel_inches: tuple[float, float] = (4.2, 2.9),
-    share: bool = False,
 ) -> Figure:
     """Arrange panels of lines in rows on a page.
 
@@ -84,7 +82,6 @@ def line_panels(
         columns: panels per row.
         title: a line above everything.
         panel_inches: width and height of a panel.
-        share: give all panels the same axes.
     """
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
@@ -93,7 +90,7 @@ def line_panels(
         figure = new_figure(columns * width, rows * height + 0.3 * bool(title))
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        grid = figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
+        grid = figure.subplots(rows, columns, squeeze=False)
         for axes, panel in zip(grid.flat, panels, strict=False):
             draw_panel(axes, panel)
         for axes in grid.flat[len(panels) :]:
@@ -132,52 +129,10 @@ def draw_panel(axes: Axes, panel: Panel) -> None:
     axes.tick_params(labelsize=8)
     axes.grid(axis="y")
     axes.set_axisbelow(True)
-    _name_lines(axes, panel)
-
-
-def _name_lines(axes: Axes, panel: Panel) -> None:
-    if panel.labels == "ends":
-        label_ends(axes, panel.lines)
-    elif panel.labels == "legend" and len(panel.lines) > 1:
+    if panel.legend and len(panel.lines) > 1:
         handles = [
             axes.plot([], [], line.style, color=line.colour, label=line.label)[0]
             for line in panel.lines
             if line.label
         ]
         axes.legend(handles=handles, fontsize=7.5, handlelength=1.6)
-
-
-def label_ends(axes: Axes, lines: Sequence[Line]) -> None:
-    """Write each line's name beside its last point, moved apart where they would collide."""
-    low, high = axes.get_ylim()
-    figure: Any = axes.figure
-    inches = axes.get_position().height * figure.get_size_inches()[1]
-    apart = 0.15 * (high - low) / max(inches, 1e-6)  # a line of small print
-    wanted = np.array([float(line.y[-1]) for line in lines])
-    for line, y in zip(lines, spread_apart(wanted, apart), strict=True):
-        axes.annotate(
-            line.label,
-            (line.x[-1], y),
-            xytext=(6, 0),
-            textcoords="offset points",
-            color=line.colour,
-            fontsize=8,
-            va="center",
-            annotation_clip=False,
-        )
-
-
-def spread_apart(wanted: Float[np.ndarray, " n"], apart: float) -> Float[np.ndarray, " n"]:
-    """Move positions as little as needed so that no two are closer than ``apart``."""
-    order = np.argsort(wanted)
-    placed = wanted[order].astype(float)
-    for _ in range(100):
-        missing = apart - np.diff(placed)
-        if not (missing > 1e-9).any():
-            break
-        push = np.where(missing > 0, missing / 2, 0.0)
-        placed[:-1] -= push
-        placed[1:] += push
-    result = np.empty_like(placed)
-    result[order] = placed
-    return result

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from transop.colours import COLOURS
-from transop.plotting.blocks import Block, draw_block
+from transop.plotting.images import Block, draw_block
 from transop.plotting.style import SCALE_MAP, look, new_figure, split_columns
 
 HIGH, LOW = "#c9a400", "#33638d"  # the two ends of the map, dark enough to be read as text

@@ -21,7 +21,7 @@ from transop.networks import (
     build_attribute_net,
     prefer_channels_last,
 )
-from transop.pairs.backbones import published_resnet
+from transop.pairs.features import published_resnet
 from transop.training.autoencoder import load_images
 from transop.training.loop import Loop
 from transop.training.measures import held_out_rows

@@ -22,6 +22,7 @@ from transop.progress import Progress, silent
 from transop.sharing import Ranks, is_first_process
 from transop.training.processes import run_on_several
 from transop.training.session import Session, check_devices, choose_device, count_processes
+from transop.training.threads import set_threads
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +100,7 @@ def train_phases(
         settings = with_source(settings, ARRAY)
     check_devices(settings)
     device = choose_device(settings.runtime)  # a wrong one is refused before anything is written
+    set_threads(settings.runtime.threads, device)
     # torchrun starts this function once per device, but only one of them writes.
     with folder.locked() if is_first_process() else nullcontext():
         if is_first_process():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from transop.operators import laplace_from_uniform, transport
 from transop.pairs import BACKBONES, extract_features
 from transop.pairs.features import input_size_for
 from transop.progress import Progress, silent
+from transop.training.threads import fastest_threads
 
 logger = logging.getLogger(__name__)
 
@@ -141,6 +143,7 @@ class _Planner:
 
     def plan(self, tree: dict[str, Any]) -> FitPlan:
         budget = 60 * self.minutes
+        self._threads(tree)
         strategy, pairs = self._pairs(budget)
         width, step = self._width(SHARES["autoencoder"] * (budget - pairs))
         operator_batch = min(100, self.n)
@@ -180,6 +183,19 @@ class _Planner:
             "closing": SHARES["closing"] * time_left,
         }
         return FitPlan(settings, self.minutes, seconds, pace, tuple(self.reasons))
+
+    def _threads(self, tree: dict[str, Any]) -> None:
+        """Use fewer threads where other programs make many of them slow."""
+        now = torch.get_num_threads()
+        if "OMP_NUM_THREADS" in os.environ or now == 1:
+            return
+        best = fastest_threads()
+        if best != now:
+            torch.set_num_threads(best)
+            tree["runtime"]["threads"] = best
+            self.reasons.append(
+                f"{best} of {now} threads, as other programs are using this machine"
+            )
 
     def _objective(self, step: float, seconds: float) -> str:
         """Let the pairs choose the objective unless that would eat up the time of the phase."""

@@ -8,41 +8,26 @@ from typing import Annotated
 
 import typer
 
-from transop.cli import (
-    DataOption,
-    DeviceOption,
-    DevicesOption,
-    ForceOption,
-    JsonOption,
-    RecipeArgument,
-    ResumeOption,
-    SeedOption,
-    SetOption,
-    ShowSettingsOption,
-    Terminal,
-    TrainingCommand,
-    as_overrides,
-    train_in_folder,
-)
+from transop.cli import options, overrides, train_in_folder
 
 
 def baseline(
     ctx: typer.Context,
     method: Annotated[str, typer.Argument(metavar="METHOD", help="ae, cae, beta-vae or dense.")],
-    recipe: RecipeArgument,
-    changes: SetOption = None,
+    recipe: options.Recipe,
+    changes: options.Changes = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Run folder; runs/RECIPE-METHOD if left out.", show_default=False),
     ] = None,
-    seed: SeedOption = None,
-    device: DeviceOption = None,
-    devices: DevicesOption = None,
-    resume: ResumeOption = False,
-    data: DataOption = None,
-    force: ForceOption = False,
-    show_settings: ShowSettingsOption = False,
-    as_json: JsonOption = False,
+    seed: options.Seed = None,
+    device: options.Device = None,
+    devices: options.Devices = None,
+    resume: options.Resume = False,
+    data: options.Data = None,
+    force: options.Force = False,
+    show_settings: options.ShowSettings = False,
+    as_json: options.Json = False,
 ) -> None:
     """Train a baseline of the paper on a recipe's data.
 
@@ -50,17 +35,13 @@ def baseline(
     """
     from transop_paper.baselines.settings import baseline_settings
 
-    terminal: Terminal = ctx.obj
-    options = {"seed": seed, "device": device, "devices": devices}
-    overrides = [*(changes or ()), *as_overrides(options, "runtime.")]
-    settings = baseline_settings(recipe, method, overrides)
+    settings = baseline_settings(recipe, method, overrides(ctx))
     if show_settings:
-        terminal.result(settings.to_toml().rstrip())
+        ctx.obj.result(settings.to_toml().rstrip())
         return
 
     from transop_paper.baselines.training import train_baseline
 
-    text = f"baseline {shlex.quote(method)} {shlex.quote(recipe)}"
-    command = TrainingCommand(text, overrides, resume, data, force, as_json)
-    folder = out or Path("runs") / f"{settings.recipe}-{settings.method}"
-    train_in_folder(terminal, settings, folder, command, train_baseline)
+    out = out or Path("runs") / f"{settings.recipe}-{settings.method}"
+    command = f"baseline {shlex.quote(method)} {shlex.quote(recipe)}"
+    train_in_folder(ctx, settings, out, command, train_baseline)

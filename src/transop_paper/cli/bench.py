@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transop.cli import Terminal, options
 from transop.extras import require
-from transop_paper.cli.bench_augment import bench_augment
 from transop_paper.cli.bench_data import bench_faces, bench_memory, bench_pairs
-from transop_paper.cli.bench_train import bench_train
 
 if TYPE_CHECKING:
-    from transop.cli import Terminal
     from transop_paper.bench.inference import InferenceBenchmark, SizeReport
+    from transop_paper.bench.train import TrainBenchmark
 
 app = typer.Typer(help="Measure speed, with every contender in the same run.")
 
@@ -25,17 +25,60 @@ def _group() -> None:
     require("paper", "transop bench")
 
 
-app.command("augment")(bench_augment)
 app.command("pairs")(bench_pairs)
 app.command("faces")(bench_faces)
 app.command("memory")(bench_memory)
-app.command("train")(bench_train)
+
+
+@app.command("augment")
+def bench_augment(
+    ctx: typer.Context,
+    run: Annotated[
+        list[Path] | None,
+        typer.Option(help="Time the model of this run; repeatable.", show_default="untrained ones"),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(help="Images per call.")] = 256,
+    trials: Annotated[int, typer.Option(help="Calls that are timed.")] = 5,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or mps.")] = "cpu",
+    as_json: options.Json = False,
+) -> None:
+    """Time learned moves against kornia's RandAugment and elastic transform."""
+    import torch
+
+    from transop.model import ManifoldAutoencoder
+    from transop_paper.bench.augment import bench_augment as measure
+
+    terminal: Terminal = ctx.obj
+    speeds = measure(
+        batch_size=batch_size,
+        n_trials=trials,
+        models=[ManifoldAutoencoder.from_pretrained(folder) for folder in run or ()],
+        device=device,
+        progress=terminal.progress,
+    )
+    if as_json:
+        numbers = [dataclasses.asdict(speed) for speed in speeds]
+        terminal.result_json({"threads": torch.get_num_threads(), "speeds": numbers})
+        return
+    rows = [
+        [
+            f"{speed.image_size} x {speed.image_size} x {speed.channels}",
+            speed.name,
+            f"{speed.images_per_second:,.0f}",
+            f"{1000 * min(speed.seconds):.1f}",
+            f"{1000 * max(speed.seconds):.1f}",
+        ]
+        for speed in speeds
+    ]
+    columns = ["images", "augmentation", "images/s", "fastest ms", "slowest ms"]
+    title = f"batch {batch_size}, {trials} trials, {torch.get_num_threads()} threads"
+    terminal.result_table(title, columns, rows)
 
 
 @app.command("inference")
 def inference(
     ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.Json = False,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the paper's inference-time figure (.png or .svg).")
     ] = None,
@@ -49,8 +92,6 @@ def inference(
     seed: Annotated[int, typer.Option(help="For operators, pairs and start.")] = 0,
 ) -> None:
     """Compare our coefficient inference with the solvers of the paper."""
-    from dataclasses import asdict
-
     from transop.errors import UserError
     from transop_paper.bench.inference import PAPER_SIZES, QUICK_SIZES, bench_inference
 
@@ -72,7 +113,7 @@ def inference(
         _save_plot(report, plot)
         terminal.notice(f"wrote {plot}")
     if as_json:
-        terminal.result_json(asdict(report))
+        terminal.result_json(dataclasses.asdict(report))
     else:
         _print_report(terminal, report)
 
@@ -140,4 +181,61 @@ def _print_size(terminal: Terminal, report: SizeReport) -> None:
     terminal.result(
         f"ours: {report.flops / 1e6:.3g} MFlop of useful work at {report.peak_share:.0%} of the "
         "floating-point peak (coordinate sweeps not counted)"
+    )
+
+
+@app.command("train")
+def bench_train(
+    ctx: typer.Context,
+    as_json: options.Json = False,
+    batches: Annotated[int, typer.Option(help="Batches of either; theirs take seconds each.")] = 10,
+    batch_size: Annotated[int, typer.Option(help="Pairs per batch.")] = 250,
+    pairs: Annotated[int, typer.Option(help="Pairs per epoch, to extrapolate to.")] = 50_000,
+    latent: Annotated[int, typer.Option(help="Latent dimension.")] = 10,
+    operators: Annotated[int, typer.Option(help="Operators in the dictionary.")] = 16,
+    learning_steps: Annotated[
+        int, typer.Option(help="Steps by which the common start is learned.")
+    ] = 200,
+    seed: Annotated[int, typer.Option(help="For start and pairs.")] = 0,
+) -> None:
+    """Compare an operator-phase epoch of ours with one of the authors' algorithm."""
+    from transop_paper.bench.train import TrainSize
+    from transop_paper.bench.train import bench_train as measure
+
+    terminal: Terminal = ctx.obj
+    report = measure(
+        TrainSize(latent, operators, batch_size, pairs),
+        n_batches=batches,
+        learning_steps=learning_steps,
+        seed=seed,
+        progress=terminal.progress,
+    )
+    if as_json:
+        terminal.result_json(dataclasses.asdict(report))
+    else:
+        _print_training(terminal, report)
+
+
+def _print_training(terminal: Terminal, report: TrainBenchmark) -> None:
+    size = report.size
+    terminal.result(
+        f"latent {size.dimension}, {size.n_operators} operators, batches of {size.batch_size}; "
+        f"{report.n_batches} batches of either in turn, {report.n_threads} threads"
+    )
+    terminal.result_table(
+        "One step on the operators",
+        ["algorithm", "ms / batch", f"s / epoch of {size.n_pairs:,} pairs", "objective"],
+        [
+            [
+                run.name,
+                f"{1e3 * run.seconds_per_batch:.2f}",
+                f"{run.epoch_seconds:.1f}",
+                f"{run.objective:.6f}",
+            ]
+            for run in (report.ours, report.authors)
+        ],
+    )
+    terminal.result(
+        f"ratio {report.ratio:,.0f}; objective of held-out pairs before: "
+        f"{report.start_objective:.6f}"
     )

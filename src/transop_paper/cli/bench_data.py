@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transop.cli import Terminal
+from transop.cli import Terminal, options
 
 if TYPE_CHECKING:
     from transop_paper.bench.cost import Cost
     from transop_paper.bench.pairs import PairBenchmark
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def bench_pairs(
@@ -29,7 +27,7 @@ def bench_pairs(
     ] = None,
     neighbours: Annotated[int, typer.Option(help="Neighbours per image.")] = 5,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or mps.")] = "cpu",
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Time features and neighbours for growing numbers of images, and their memory."""
     from transop.errors import UserError
@@ -91,7 +89,7 @@ def bench_faces(
     ctx: typer.Context,
     images: Annotated[int, typer.Option(help="Faces per trial.")] = 2000,
     trials: Annotated[int, typer.Option(help="How often; the fastest counts.")] = 3,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Time the drawing of faces, 64 x 64."""
     from transop_paper.bench.faces import bench_drawing
@@ -114,7 +112,7 @@ def bench_memory(
     folder: Annotated[
         Path | None, typer.Option(help="Where the pixels go for the time being.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Build a large set on disk, read it in random order, train a little; report memory."""
     from transop_paper.bench.faces import bench_streaming

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from transop.cli import Terminal, show_dataset
+from transop.cli import Terminal, options, show_dataset
 
 
 def faces(
@@ -16,7 +16,7 @@ def faces(
     number: Annotated[int, typer.Option("-n", "--number", help="How many faces.")] = 5000,
     image_size: Annotated[int, typer.Option(help="Height and width in pixels.")] = 64,
     seed: Annotated[int, typer.Option(help="Decides which faces are drawn.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Draw faces with known factors and write them in the layout of CelebA."""
     from transop.data import load_dataset

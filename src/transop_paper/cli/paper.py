@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transop.cli import DataOption, Terminal
+from transop.cli import Terminal, options
 from transop.extras import require
 from transop_paper.cli.table1 import (
     ChangesOption,
@@ -45,7 +45,7 @@ def paper(
             metavar="NAME=RUN", help="Compare with this run instead of training one; repeatable."
         ),
     ] = None,
-    data: DataOption = None,
+    data: options.Data = None,
     redraw: Annotated[
         bool, typer.Option("--redraw", help="Draw again from numbers that are there.")
     ] = False,
@@ -55,7 +55,7 @@ def paper(
     changes: ChangesOption = None,
     processes: ProcessesOption = 1,
     force: ForceOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Compute a figure of the paper, write its numbers, draw it.
 

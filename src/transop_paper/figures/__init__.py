@@ -22,9 +22,13 @@ from transop_paper.figures import (
     training_curves,
 )
 from transop_paper.figures.companions import COMPANIONS, load_companion
-from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.make import make_figure, redraw_figure, unmet_needs
-from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.figure import (
+    Numbers,
+    PaperFigure,
+    make_figure,
+    redraw_figure,
+    unmet_needs,
+)
 from transop_paper.figures.paper_run import PaperRun, Scale
 from transop_paper.figures.quick import train_quick_run
 

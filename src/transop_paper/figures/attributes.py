@@ -7,20 +7,27 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from transop.errors import UserError
 from transop.operators import transport_path
-from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.numbers import Numbers
+from transop.plotting import ACCENT, COLOURS, MUTED, compose_grid, look
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.operator_paths import natural_unit
 from transop_paper.figures.paper_run import PaperRun, as_array
-from transop_paper.plotting import AttributePath, attribute_paths
 
 LOW, HIGH = 0.2, 0.8  # an attribute is gained where its probability rises from below to above
 _REACH = 2.0  # how far paths are followed, in natural units of each operator
 _FRAMES, _CURVE = 9, 41
+_COLUMNS = 2  # paths per row of the page
+_IMAGE, _GAP = 0.54, 0.02  # inches of an image and between two
+_CURVE_HEIGHT, _TITLE, _FOOT = 0.85, 0.28, 0.34
+_LEFT, _NAMES = 0.38, 1.3  # inches for the ticks at the left and the names at the right
+
+Span = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -182,25 +189,86 @@ def _path(
 
 def draw(numbers: Numbers) -> Figure:
     """Draw one path per attribute: images above, probabilities below."""
-    facts = numbers.facts
+    facts, all_amounts = numbers.facts, numbers["frame_amounts"]
     names = [name.replace("_", " ") for name in facts["attributes"]]
-    paths = []
-    for k, name in enumerate(names):
-        title = f"{name}: operator {facts['best'][k]}, {facts['best_share'][k]:.0%} of starts"
-        curves = numbers["curves"][k]
-        others = np.ptp(curves, axis=0)
-        others[k] = -1
-        paths.append(
-            AttributePath(
-                title=title,
-                frames=numbers["frames"][k],
-                frame_amounts=numbers["frame_amounts"][k],
-                amounts=numbers["curve_amounts"][k],
-                curves={name: curves[:, k]}
-                | {names[j]: curves[:, j] for j in np.argsort(-others)[:2] if j != k},
+    columns = min(_COLUMNS, len(names))
+    strip = all_amounts.shape[1] * (_IMAGE + _GAP)
+    cell = (_LEFT + strip + _NAMES, _TITLE + _IMAGE + _CURVE_HEIGHT + _FOOT)
+    width, height = columns * cell[0], -(-len(names) // columns) * cell[1]
+    with look():
+        figure = Figure(figsize=(width, height), facecolor="white")
+        for k, (name, amounts) in enumerate(zip(names, all_amounts, strict=True)):
+            left = (k % columns) * cell[0] + _LEFT
+            low = height - (k // columns) * cell[1] - _TITLE - _IMAGE
+            images, chances = (
+                figure.add_axes((left / width, bottom / height, strip / width, size / height))
+                for bottom, size in ((low, _IMAGE), (low - 0.06 - _CURVE_HEIGHT, _CURVE_HEIGHT))
             )
+            half = float(amounts[1] - amounts[0]) / 2
+            span = (float(amounts[0]) - half, float(amounts[-1]) + half)
+            title = f"{name}: operator {facts['best'][k]}, {facts['best_share'][k]:.0%} of starts"
+            images.set_title(title, fontsize=8.5, pad=3)
+            _draw_frames(images, numbers["frames"][k], int(np.abs(amounts).argmin()), span)
+            curves = numbers["curves"][k]
+            others = np.ptp(curves, axis=0)
+            others[k] = -1
+            shown = [k, *(j for j in np.argsort(-others)[:2] if j != k)]
+            lines = {names[j]: curves[:, j] for j in shown}
+            _draw_curves(chances, numbers["curve_amounts"][k], lines, span)
+    return figure
+
+
+def _draw_frames(axes: Axes, frames: Float[np.ndarray, "f c h w"], start: int, span: Span) -> None:
+    """Lay the images out so that each stands above its place on the axis below."""
+    canvas = compose_grid(frames[None], gap=max(1, frames.shape[2] // 28))
+    axes.imshow(canvas, extent=(*span, 0, 1), aspect="auto", interpolation="nearest")
+    axes.set_axis_off()
+    step = (span[1] - span[0]) / len(frames)
+    outline = Rectangle((span[0] + start * step, 0), step, 1, fill=False, clip_on=False)
+    outline.set(edgecolor=ACCENT, linewidth=1.6)
+    axes.add_patch(outline)
+
+
+def _draw_curves(
+    axes: Axes, amounts: Float[np.ndarray, " t"], curves: dict[str, np.ndarray], span: Span
+) -> None:
+    """Draw probabilities with their names beside them; the first is what the path is about."""
+    axes.set(xlim=span, ylim=(-0.03, 1.03), yticks=(0, LOW, HIGH, 1))
+    axes.tick_params(labelsize=6.5, length=2, pad=2)
+    for mark in (LOW, HIGH):
+        axes.axhline(mark, color=MUTED, linewidth=0.6, linestyle=(0, (2, 3)), zorder=0)
+    axes.axvline(0, color=ACCENT, linewidth=0.8, zorder=0)
+    colours = (COLOURS[0], COLOURS[2], COLOURS[3])
+    ends = spread_apart(np.array([curve[-1] for curve in curves.values()]), 0.16)
+    for i, (name, curve) in enumerate(curves.items()):
+        axes.plot(amounts, curve, color=colours[i], linewidth=2.0 if i == 0 else 0.9)
+        axes.annotate(
+            name,
+            (1.0, ends[i]),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            color=colours[i],
+            fontsize=6.8,
+            va="center",
+            annotation_clip=False,
         )
-    return attribute_paths(paths, marks=(LOW, HIGH))
+
+
+def spread_apart(wanted: Float[np.ndarray, " n"], apart: float) -> Float[np.ndarray, " n"]:
+    """Move positions as little as needed so that no two are closer than ``apart``."""
+    order = np.argsort(wanted)
+    placed = wanted[order].astype(float)
+    for _ in range(100):
+        missing = apart - np.diff(placed)
+        if not (missing > 1e-9).any():
+            break
+        push = np.where(missing > 0, missing / 2, 0.0)
+        placed[:-1] -= push
+        placed[1:] += push
+    result = np.empty_like(placed)
+    result[order] = placed
+    return result
 
 
 FIGURE = PaperFigure(

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 from transop.evaluation import measure_kept_identity
 from transop.operators import sample_moves
 from transop.plotting import COLOURS, Block, image_blocks
-from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _SAMPLES = 8

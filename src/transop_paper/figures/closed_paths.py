@@ -11,11 +11,20 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from transop.operators import transport_path
-from transop.plotting import COLOURS
-from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.numbers import Numbers
+from transop.plotting import (
+    COLOURS,
+    INK,
+    Block,
+    Line,
+    Panel,
+    draw_block,
+    draw_panel,
+    look,
+    new_figure,
+    split_rows,
+)
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun, as_array
-from transop_paper.plotting import closed_path
 
 _LENGTH = 25.0  # how far paths are followed, in units of a move as long as the point
 _POINTS = 400
@@ -67,20 +76,27 @@ def compute(run: PaperRun) -> Numbers:
 
 
 def draw(numbers: Numbers) -> Figure:
-    """Draw the images once round, and the latent curves beyond it."""
-    facts = numbers.facts
+    """Draw the images once round, and below the latent curves and the distance beyond it."""
+    facts, frames, x = numbers.facts, numbers["frames"], numbers["coefficients"]
     verdict = "comes back" if facts["closes"] else "hardly comes back"
     verdict += f" (to {facts['miss']:.0%} of its farthest distance)"
-    return closed_path(
-        numbers["frames"],
-        numbers["coefficients"],
-        numbers["curves"],
-        numbers["distance"],
-        period=facts["coefficient"],
-        title=f"Operator {facts['operator']}, {verdict}",
-        names=[f"z{k}" for k in facts["dimensions"]],
-        colours=COLOURS[: len(facts["dimensions"])],
-    )
+    lines = [
+        Line(f"z{k}", x, curve, colour=COLOURS[i], width=1.4)
+        for i, (k, curve) in enumerate(zip(facts["dimensions"], numbers["curves"].T, strict=True))
+    ]
+    distance = Line("", x, numbers["distance"], colour=INK)
+    marks = [facts["coefficient"]]
+    with look():
+        figure = new_figure(8.0, 3.5)
+        strip, below = split_rows(figure, (1.0, 2.6))
+        title = f"Operator {facts['operator']}, {verdict}"
+        outlined = [(0, 0), (0, len(frames) - 1)]
+        draw_block(strip.subplots(), Block(frames[None], title=title, boxed=outlined))
+        left, right = below.subplots(1, 2)
+        draw_panel(left, Panel(lines, "Latent dimensions", "coefficient", "value", marks=marks))
+        words = ("Distance from the start", "coefficient", "|z − z₀| / |z₀|")
+        draw_panel(right, Panel([distance], *words, marks=marks, zero=True))
+    return figure
 
 
 def _path(

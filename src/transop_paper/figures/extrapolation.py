@@ -10,9 +10,8 @@ from torch import Tensor
 
 from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
 from transop.plotting import Line, Panel, line_panels
-from transop_paper.figures.figure import PaperFigure
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.methods import METHOD_COLOURS, METHOD_NAMES, OUR_METHOD, model_of
-from transop_paper.figures.numbers import Numbers
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _TIMES = np.arange(0, 3.01, 0.25)
@@ -104,7 +103,7 @@ def draw(numbers: Numbers) -> Figure:
         y_label="percentage points",
         marks=(1.0,),
         zero=True,
-        labels="none",
+        legend=False,
         note=f"our paths cover {facts['way'][OUR_METHOD]:.0%} of the way to z₁ and miss it by "
         f"{facts['residual'][OUR_METHOD]:.3f} |z₁|",
     )

@@ -13,8 +13,7 @@ from torch import Tensor
 from transop.operators import transport_path
 from transop.plotting import heat_map, look, new_figure, outline_cell
 from transop_paper.faces.drawing import FACTORS
-from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.operator_paths import natural_unit
 from transop_paper.figures.paper_run import PaperRun, as_array
 

@@ -1,15 +1,73 @@
-"""What every figure of the paper consists of."""
+"""What every figure of the paper consists of: numbers first, then a picture of what is on disk."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
-from transop.plotting import About
-from transop_paper.figures.numbers import Numbers
+from transop.artifacts import read_json, write_atomically, write_json
+from transop.errors import ArtifactError
+from transop.plotting import About, save_figure
 from transop_paper.figures.paper_run import PaperRun
+
+_SMALL = 400  # arrays up to so many entries stand in the JSON file too, for readers and scripts
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The result of a figure's computation.
+
+    Attributes:
+        arrays: stored as NPZ.
+        facts: plain values, stored as JSON: labels, counts, headline results.
+    """
+
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """Give an array by name."""
+        return self.arrays[name]
+
+    def save(self, stem: Path, about: About | None = None) -> list[Path]:
+        """Write ``stem.npz`` and ``stem.json``, each in one step.
+
+        Args:
+            stem: the path without suffix.
+            about: the words of the picture; the report reads them from the JSON file.
+        """
+        buffer = BytesIO()
+        arrays: dict[str, Any] = self.arrays
+        np.savez_compressed(buffer, **arrays)
+        paths = [stem.with_name(stem.name + suffix) for suffix in (".npz", ".json")]
+        write_atomically(paths[0], buffer.getvalue())
+        shown = {
+            k: v.tolist()
+            for k, v in self.arrays.items()
+            if v.size <= _SMALL and v.dtype.kind in "fiub"
+        }
+        json.dumps(self.facts)  # a fact that is not plain is our mistake: say so before writing
+        words = {} if about is None else {"about": asdict(about)}
+        write_json(paths[1], {**words, "facts": self.facts, "arrays": shown})
+        return paths
+
+    @classmethod
+    def load(cls, stem: Path) -> Numbers:
+        """Read what ``save`` wrote."""
+        path = stem.with_name(stem.name + ".npz")
+        facts = read_json(stem.with_name(stem.name + ".json"))["facts"]
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                return cls(dict(stored), facts)
+        except (OSError, ValueError, EOFError) as error:
+            raise ArtifactError(f"'{path}' is not a readable NPZ file: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -38,3 +96,39 @@ class PaperFigure:
         """Give the words that stand beside the picture."""
         place = f"{self.paper} of the paper" if any(map(str.isdigit, self.paper)) else ""
         return About(self.title, self.caption, place)
+
+
+def make_figure(name: str, figure: PaperFigure, run: PaperRun, folder: Path) -> list[Path]:
+    """Compute a figure's numbers, write them, and draw what was written.
+
+    Args:
+        name: of the files.
+        figure: what to make.
+        run: what to compute from.
+        folder: where the files go.
+
+    Returns:
+        ``name.npz``, ``name.json``, ``name.png`` and ``name.svg``.
+    """
+    written = figure.compute(run).save(folder / name, figure.about())
+    return written + redraw_figure(name, figure, folder)
+
+
+def redraw_figure(name: str, figure: PaperFigure, folder: Path) -> list[Path]:
+    """Draw a figure again from the numbers on disk."""
+    stem = folder / name
+    return save_figure(figure.draw(Numbers.load(stem)), stem)
+
+
+def unmet_needs(figure: PaperFigure, run: PaperRun) -> list[str]:
+    """Say what a figure needs that the run or its images do not have, one clause each."""
+    phases = [phase for phase in figure.needs if phase not in run.model.phases]
+    columns = [name for name in figure.columns if getattr(run.dataset, name) is None]
+    return [
+        *(f"images with {name}, which '{run.dataset.meta.name}' has not" for name in columns),
+        *(
+            f"the phase '{phase}', which this run has not been through; train it with: transop "
+            "train RECIPE --resume"
+            for phase in phases
+        ),
+    ]

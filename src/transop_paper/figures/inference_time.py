@@ -12,12 +12,11 @@ from torch import Tensor
 
 from transop.inference import ConvergenceWarning, infer_coefficients
 from transop.pairs import PairSource
+from transop.plotting import COLOURS, FAINT, MUTED, look, new_figure
 from transop_paper.contenders import ALL_SOLVERS
-from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.pair_neighbours import run_pairs
 from transop_paper.figures.paper_run import PaperRun
-from transop_paper.plotting import time_bars
 
 _START_DEVIATION = 0.02  # the paper's draw of first coefficients
 
@@ -62,14 +61,46 @@ def time_solvers(run: PaperRun, pairs: PairSource) -> Numbers:
 
 
 def draw(numbers: Numbers) -> Figure:
-    """Draw the trials of every solver on a logarithmic axis."""
-    facts = numbers.facts
-    best = float(numbers["objective"].min())
-    notes = [f"(objective {value / best:.3f} x the best)" for value in numbers["objective"]]
-    title = (
-        f"{facts['n_pairs']} pairs, latent {facts['dimension']}, {facts['n_operators']} operators"
-    )
-    return time_bars(facts["solvers"], list(numbers["seconds"]), title=title, notes=notes)
+    """Draw the trials of every solver on a logarithmic axis, the fastest on top."""
+    facts, seconds, objective = numbers.facts, numbers["seconds"], numbers["objective"]
+    middle = np.median(seconds, axis=1)
+    order = np.argsort(-middle)
+    with look():
+        figure = new_figure(7.2, 0.42 * len(order) + 1.1)
+        axes = figure.add_subplot(
+            title=f"{facts['n_pairs']} pairs, latent {facts['dimension']}, "
+            f"{facts['n_operators']} operators"
+        )
+        for place, i in enumerate(order):
+            colour = COLOURS[0] if place == len(order) - 1 else MUTED
+            axes.plot([middle.min(), middle[i]], [place, place], color=FAINT, linewidth=5, zorder=0)
+            axes.plot(seconds[i], np.full(len(seconds[i]), place), ".", color=colour, alpha=0.35)
+            axes.plot(middle[i], place, "o", color=colour, markersize=7)
+            share = objective[i] / objective.min()
+            axes.annotate(
+                f"  {_readable(middle[i])}  (objective {share:.3f} x the best)",
+                (seconds[i].max(), place),
+                xytext=(7, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8,
+                color=colour,
+            )
+        axes.set_yticks(range(len(order)), labels=[facts["solvers"][i] for i in order])
+        axes.set_xscale("log")
+        axes.set_xlabel("seconds for a batch")
+        axes.set_xlim(right=seconds.max() * 100)
+        axes.grid(axis="x")
+        axes.set_axisbelow(True)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+    return figure
+
+
+def _readable(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def _solve(

@@ -6,8 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from transop.plotting import COLOURS, Line, Panel, line_panels
-from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun
 
 _PHASES = ("operators", "fine_tuning")

@@ -8,11 +8,9 @@ from matplotlib.figure import Figure
 
 from transop.model import ManifoldAutoencoder
 from transop.operators import eigenvalues, largest_real_part
-from transop.plotting import COLOURS
-from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.numbers import Numbers
+from transop.plotting import COLOURS, MUTED, look, new_figure
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun, as_array
-from transop_paper.plotting import eigenvalue_figure
 
 _LARGE = 0.5  # |real part| of an operator whose paths grow by two thirds per unit coefficient
 
@@ -40,13 +38,28 @@ def compute(run: PaperRun) -> Numbers:
 
 def draw(numbers: Numbers) -> Figure:
     """Draw sorted largest real parts, and all eigenvalues in the complex plane."""
-    strategies = numbers.facts["strategies"]
-    return eigenvalue_figure(
-        [numbers[f"{name}.largest"] for name in strategies],
-        [numbers[f"{name}.eigenvalues"].reshape(-1, 2) for name in strategies],
-        names=[f"{name} pairs" for name in strategies],
-        colours=(COLOURS[0], COLOURS[1]),
-    )
+    reach = 0.0
+    with look():
+        figure = new_figure(8.2, 3.4)
+        left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
+        for name, colour, marker in zip(numbers.facts["strategies"], COLOURS, "o^sD", strict=False):
+            largest = numbers[f"{name}.largest"]
+            place, style = range(1, len(largest) + 1), {"marker": marker, "color": colour}
+            left.plot(place, largest, markersize=5, label=f"{name} pairs", **style)
+            values = numbers[f"{name}.eigenvalues"].reshape(-1, 2)
+            dots = {**style, "linestyle": "", "markersize": 3.5, "markeredgewidth": 0}
+            right.plot(*values.T, alpha=0.55, **dots)
+            reach = max(reach, 1.08 * float(np.abs(values).max()))
+        left.set(xlabel="operator, sorted", ylabel="largest |real part|", ylim=(0, None))
+        left.set_title("Distance from marginal stability", fontsize=9)
+        left.legend(fontsize=8)
+        left.grid(axis="y")
+        right.axvline(0, color=MUTED, linewidth=0.8, zorder=0)
+        reach = reach or 1.0
+        right.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+        right.set(xlabel="real part", ylabel="imaginary part")
+        right.set_title("All eigenvalues", fontsize=9)
+    return figure
 
 
 FIGURE = PaperFigure(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import torch
+from jaxtyping import Float, Int64
 from matplotlib.figure import Figure
+from torch import Tensor
 
-from transop.pairs import PairSource
+from transop.data import ImageDataset
+from transop.pairs import MISSING, PairSource
 from transop.plotting import COLOURS, Block, image_blocks
 from transop.training import pairs_by_settings
-from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.neighbour_examples import neighbour_examples
-from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _STRATEGIES = ("pixel", "latent", "perceptual")
@@ -37,20 +39,45 @@ def run_pairs(run: PaperRun, strategy: str) -> PairSource:
 def neighbours_under(run: PaperRun, pairs: PairMaker) -> Numbers:
     """Collect neighbours, and how often pairs share a label, for every strategy."""
     dataset, sources = run.dataset, {name: pairs(name) for name in _STRATEGIES}
-    found = neighbour_examples(
-        dataset,
-        sources,
-        n_anchors=_ANCHORS,
-        n_neighbours=_NEIGHBOURS,
-        generator=run.generator("neighbours"),
-    )
-    arrays = {"anchors": as_array(found.anchor_images)}
-    arrays |= {name: as_array(images) for name, images in found.neighbour_images.items()}
-    facts: dict[str, object] = {"positions": found.anchors.tolist()}
+    generator, rows = run.generator("neighbours"), sources[_STRATEGIES[0]].rows
+    anchors = torch.randperm(len(rows), generator=generator)[:_ANCHORS]
+    arrays = {"anchors": as_array(dataset.batch(rows[anchors]))}
+    for name, source in sources.items():
+        found = partners(source, anchors, _NEIGHBOURS, generator)
+        arrays[name] = as_array(partner_images(dataset, source, found))
+    facts: dict[str, object] = {"positions": anchors.tolist()}
     if dataset.labels is not None:
         labels = dataset.labels
         facts["label_agreement"] = {k: s.label_agreement(labels) for k, s in sources.items()}
     return Numbers(arrays, facts)
+
+
+def partners(
+    source: PairSource,
+    anchors: Int64[Tensor, " a"],
+    n_partners: int,
+    generator: torch.Generator | None = None,
+) -> Int64[Tensor, "a k"]:
+    """Take the nearest partners, or draw some where there is no order; -1 where there are few."""
+    found = torch.full((len(anchors), n_partners), MISSING, dtype=torch.int64)
+    if source.neighbours is not None:
+        known = source.neighbours[anchors, :n_partners]
+        found[:, : known.shape[1]] = known
+        return found
+    paired = source.partners.counts()[anchors] > 0
+    for column in range(n_partners):
+        found[paired, column] = source.partners.draw(anchors[paired], generator)
+    return found
+
+
+def partner_images(
+    dataset: ImageDataset, source: PairSource, positions: Int64[Tensor, "a k"]
+) -> Float[Tensor, "a k c h w"]:
+    """Look up images by their positions in the split; white where there is no partner."""
+    flat = positions.flatten()
+    images = dataset.batch(source.rows[flat.clamp_min(0)])
+    images[flat == MISSING] = 1.0
+    return images.view(*positions.shape, *images.shape[1:])
 
 
 def draw(numbers: Numbers) -> Figure:

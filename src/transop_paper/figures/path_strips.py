@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transop.evaluation import PathModel, same_class_pairs
-from transop_paper.figures.figure import PaperFigure
+from transop.plotting import FAINT, INK, MUTED, Block, draw_block, image_gap, look, new_figure
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.methods import METHOD_COLOURS, METHOD_NAMES, model_of
-from transop_paper.figures.numbers import Numbers
 from transop_paper.figures.paper_run import PaperRun, as_array
-from transop_paper.plotting import probability_strips
 
 _TIMES = np.arange(0, 2.76, 0.25)
+_IMAGE = 0.46  # inches of an image's width
+# Inches around the strips; placed by hand, so that curves line up with images.
+_LEFT, _RIGHT, _TITLE, _GAP, _CURVE, _FOOT = 1.5, 0.15, 0.28, 0.12, 0.95, 0.5
 
 
 def compute(run: PaperRun) -> Numbers:
@@ -41,16 +45,56 @@ def compute(run: PaperRun) -> Numbers:
 
 
 def draw(numbers: Numbers) -> Figure:
-    """Draw strips of all methods for each pair, and under them the probability of the class."""
-    methods = numbers.facts["methods"]
-    return probability_strips(
-        numbers["times"],
-        numbers["frames"],
-        numbers["probability"],
-        names=[METHOD_NAMES[m] for m in methods],
-        colours=[METHOD_COLOURS[m] for m in methods],
-        titles=[f"class {name}" for name in numbers.facts["labels"]],
-    )
+    """Draw strips of all methods for each pair, and under them the probability of the class.
+
+    The column at time 1 is outlined: up to there a path interpolates, beyond it extrapolates.
+    """
+    times, frames, methods = numbers["times"], numbers["frames"], numbers.facts["methods"]
+    names, colours = ([of[m] for m in methods] for of in (METHOD_NAMES, METHOD_COLOURS))
+    boxed = [(row, int(np.argmin(np.abs(times - 1)))) for row in range(len(methods))]
+    height, width = frames.shape[-2:]
+    strip_width, strip_height = len(times) * _IMAGE, len(methods) * _IMAGE * height / width
+    each = _TITLE + strip_height + _GAP + _CURVE + _FOOT
+    size = (_LEFT + strip_width + _RIGHT, len(frames) * each)
+    with look():
+        figure = new_figure(*size)
+        figure.set_layout_engine("none")
+        for i, label in enumerate(numbers.facts["labels"]):
+            top = size[1] - i * each - _TITLE - strip_height
+            images = figure.add_axes(_share((_LEFT, top, strip_width, strip_height), size))
+            draw_block(images, Block(frames[i], row_labels=names, boxed=boxed))
+            images.set_title(f"class {label}", loc="left", fontsize=9, pad=4, color=INK)
+            for text, colour in zip(images.get_yticklabels(), colours, strict=True):
+                text.set_color(colour)
+            place = (_LEFT, top - _GAP - _CURVE, strip_width, _CURVE)
+            axes = figure.add_axes(_share(place, size))
+            for values, colour in zip(numbers["probability"][i], colours, strict=True):
+                axes.plot(times, values, color=colour)
+            _finish_curve(axes, times, width)
+        axes.set_xlabel("path multiplier t")
+    return figure
+
+
+def _finish_curve(axes: Axes, times: Float[np.ndarray, " t"], width: int) -> None:
+    """Make each time stand under the middle of its image."""
+    column = width + image_gap(width)
+    step = float(times[1] - times[0])
+    margin = step * (width / 2) / column
+    axes.set_xlim(float(times[0]) - margin, float(times[-1]) + margin)
+    axes.set_ylim(-0.03, 1.05)
+    axes.axvline(1, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)), zorder=0)
+    axes.grid(axis="y", color=FAINT)
+    axes.set_ylabel("probability", fontsize=8)
+    axes.tick_params(labelsize=7.5)
+    axes.set_xticks(times[::2], labels=[f"{t:g}" for t in times[::2]])
+
+
+def _share(
+    place: tuple[float, float, float, float], size: tuple[float, float]
+) -> tuple[float, float, float, float]:
+    """Turn left, bottom, width and height in inches into shares of the figure."""
+    left, bottom, width, height = place
+    return (left / size[0], bottom / size[1], width / size[0], height / size[1])
 
 
 def _pairs(run: PaperRun, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

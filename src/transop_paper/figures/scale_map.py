@@ -7,8 +7,7 @@ import torch
 from matplotlib.figure import Figure
 
 from transop.plotting import HIGH, LOW, Block, scale_map
-from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.operator_paths import operator_strips
 from transop_paper.figures.paper_run import PaperRun, as_array
 

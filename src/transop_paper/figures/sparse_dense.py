@@ -15,8 +15,7 @@ from transop.operators import eigenvalues, transport, transport_path
 from transop.pairs import PairSource
 from transop.plotting import COLOURS, Block, image_blocks
 from transop_paper.baselines import DenseAutoencoder
-from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.pair_neighbours import run_pairs
 from transop_paper.figures.paper_run import PaperRun, as_array
 

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 
 from transop.artifacts import read_json
 from transop.errors import UserError
-from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun
 from transop_paper.scarce import (
     SCALES,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from transop.plotting import CURVES_ABOUT, collect_curves, training_curves
-from transop_paper.figures.figure import PaperFigure
-from transop_paper.figures.numbers import Numbers
+from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun
 
 

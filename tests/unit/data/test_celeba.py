@@ -76,7 +76,9 @@ def test_the_papers_split_stops_after_its_training_images(
     assert dataset.splits["train"].tolist() == list(range(10))
     assert dataset.splits["validation"].tolist() == [16, 17]
     assert dataset.splits["test"].tolist() == [18, 19]
-    with pytest.raises(DataError, match="split='mine' does not exist; choose one of paper"):
+    with pytest.raises(
+        DataError, match="split='mine' does not exist for data set 'celeba'; choose one of paper"
+    ):
         load(folder, split="mine")
 
 

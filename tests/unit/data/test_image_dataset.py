@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from transop.data import DatasetMeta, ImageDataset
-from transop.data.splits import random_splits
+from transop.data.dataset import random_splits
 from transop.errors import DataError
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transop.data.splits import random_order, random_splits
+from transop.data.dataset import random_order, random_splits
 
 
 @given(st.integers(1, 300), st.integers(1, 7), st.integers(0, 2**32 - 1))

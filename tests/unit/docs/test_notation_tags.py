@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-TAG = re.compile(r"\[([A-Z]{2,})\]")
+TAG = re.compile(r"(?<![\w)\]])\[([A-Z]{2,})\]")  # a tag, not an index such as SOLVERS[NAME]
 
 
 def documented_tags():

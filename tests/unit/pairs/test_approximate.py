@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from transop.errors import UserError
-from transop.pairs import approximate, build_pairs, strategies
-from transop.pairs.approximate import approximate_neighbours
-from transop.pairs.neighbours import nearest_neighbours
+from transop.pairs import build_pairs, neighbours, strategies
+from transop.pairs.neighbours import approximate_neighbours, nearest_neighbours
 
 
 def clustered(n, seed=0):
@@ -54,8 +53,8 @@ def test_without_faiss_the_error_says_how_to_get_it(make_dataset, tmp_path, monk
 def test_an_index_in_several_parts_finds_what_one_part_finds(tmp_path, monkeypatch):
     features = clustered(400)
     whole, _ = approximate_neighbours(features, 3, n_probes=4)
-    monkeypatch.setattr(approximate, "_BLOCK", 50)
-    monkeypatch.setattr(approximate, "_SHARD_BYTES", 1)
+    monkeypatch.setattr(neighbours, "_BLOCK", 50)
+    monkeypatch.setattr(neighbours, "_SHARD_BYTES", 1)
     parts, _ = approximate_neighbours(features, 3, n_probes=4, scratch=tmp_path)
     assert torch.equal(whole, parts)
     assert list(tmp_path.iterdir()) == []

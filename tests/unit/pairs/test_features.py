@@ -6,7 +6,7 @@ import torch
 
 from transop.errors import UserError
 from transop.networks.resnet import resnet18
-from transop.pairs import BACKBONES, backbones, build_pairs
+from transop.pairs import BACKBONES, build_pairs, features
 from transop.pairs.features import (
     FeatureExtractor,
     batch_size_for,
@@ -121,7 +121,7 @@ def test_without_network_the_remedy_of_resnet_is_named(monkeypatch, tmp_path):
     def offline(*args, **options):
         raise OSError("no route to host")
 
-    monkeypatch.setattr(backbones, "fetch_once", offline)
+    monkeypatch.setattr(features, "fetch_once", offline)
     with pytest.raises(UserError, match=r"no route to host.*weights=.*transop\[perceptual\]"):
         BACKBONES["resnet18"](28, None, tmp_path)
 

@@ -3,8 +3,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from transop.errors import UserError
-from transop.plotting import image_grid, save_figure
-from transop.plotting.grids import compose_grid
+from transop.plotting import compose_grid, image_grid, save_figure
 
 
 def test_every_image_stands_at_its_place_on_the_canvas():

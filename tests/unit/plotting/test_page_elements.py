@@ -1,7 +1,6 @@
 """Blocks, panels and maps: what is asked for is on the page."""
 
 import numpy as np
-import pytest
 
 from transop.plotting import (
     Block,
@@ -11,17 +10,7 @@ from transop.plotting import (
     line_panels,
     render_figure,
     scale_map,
-    spread_apart,
 )
-from transop_paper.plotting import (
-    curve_matrix,
-    eigenvalue_figure,
-    embedding,
-    magnitude_bars,
-    probability_strips,
-    time_bars,
-)
-from transop_paper.plotting.embedding import spaced_out
 
 
 def tiles(*shape, size=6):
@@ -54,11 +43,11 @@ def test_short_rows_keep_the_size_of_their_images():
 def test_intervals_marks_and_zero_line_are_drawn():
     x = np.linspace(0, 1, 30)
     lines = [Line("up", x, x, 0.1 + 0 * x), Line("down", x, -x)]
-    figure = line_panels([Panel(lines, "t", marks=[0.5], zero=True, labels="ends")])
+    figure = line_panels([Panel(lines, "t", marks=[0.5], zero=True)])
     (axes,) = figure.axes
     assert len(axes.collections) == 1  # one interval
-    assert {text.get_text() for text in axes.texts} == {"up", "down"}
-    assert len(axes.lines) == 4
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["up", "down"]
+    assert len(axes.lines) == 6  # two lines, their entries in the legend, the mark and zero
 
 
 def test_short_lines_show_their_points():
@@ -67,70 +56,7 @@ def test_short_lines_show_their_points():
     assert [axes.lines[0].get_marker() for axes in figure.axes] == ["o", "None"]
 
 
-def test_labels_are_moved_apart_and_keep_their_order():
-    placed = spread_apart(np.array([0.0, 0.01, 0.02, 5.0]), 0.5)
-    assert (np.diff(placed[:3]) >= 0.5 - 1e-6).all()
-    assert placed[3] == pytest.approx(5.0)
-
-
-def test_dead_operators_are_marked():
-    figure = magnitude_bars(np.array([0.01, 2.0, 1.0]), np.array([False, True, True]))
-    (axes,) = figure.axes
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "0"]
-    assert len(axes.texts) == 1
-    assert "shrunk" in axes.get_xlabel()
-
-
-def test_the_fastest_solver_stands_on_top():
-    figure = time_bars(["slow", "fast"], [np.array([1.0, 2.0]), np.array([1e-3, 2e-3])])
-    (axes,) = figure.axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["slow", "fast"]
-    assert "1.5 ms" in axes.texts[1].get_text()
-
-
-def test_thumbnails_do_not_overlap():
-    points = np.random.default_rng(0).random((200, 2))
-    chosen = points[spaced_out(points, 0.2)]
-    gaps = np.abs(chosen[:, None] - chosen[None]).max(-1) + 9 * np.eye(len(chosen))
-    assert gaps.min() >= 0.19
-    assert len(chosen) > 5
-
-
-def test_an_embedding_has_a_panel_per_operator():
-    values = np.random.default_rng(1).random((30, 5))
-    figure = embedding(values[:, :2], tiles(30), values[:, 2:], ["1", "2", "3"])
-    assert titles(figure)[1:4] == ["1", "2", "3"]
-
-
 def test_a_scale_map_shows_the_table_and_its_strips():
     strips = [Block(tiles(1, 5), "high")], [Block(tiles(1, 5), "low")]
     figure = scale_map(np.eye(3), *strips, row_labels=list("abc"), column_labels=list("012"))
     assert {"high", "low"} <= set(titles(figure))
-
-
-def test_probabilities_stand_under_their_images():
-    times = np.arange(0, 2.1, 0.5)
-    figure = probability_strips(
-        times,
-        tiles(2, 3, 5),
-        np.ones((2, 3, 5)),
-        names=["x", "y", "z"],
-        colours=["r", "g", "b"],
-        titles=["one", "two"],
-    )
-    assert len(figure.axes) == 4
-    assert len(figure.axes[0].patches) == 3  # the column at t = 1
-    assert len(figure.axes[1].lines) == 4
-
-
-def test_spectra_and_latent_curves_compare_two_kinds():
-    spectra = eigenvalue_figure(
-        [np.ones(3), np.zeros(3)],
-        [np.ones((4, 2)), np.zeros((4, 2))],
-        names=["a", "b"],
-        colours=["r", "g"],
-    )
-    assert len(spectra.axes) == 2
-    x = np.linspace(-1, 1, 5)
-    curves = curve_matrix(x, [np.ones((3, 5, 2))] * 2, ["a", "b"], limit=2.0)
-    assert sum(len(axes.lines) > 0 for axes in curves.axes) == 6

@@ -1,9 +1,10 @@
-"""Several blocks of images on one page, each a titled grid of its own."""
+"""Grids and strips of images, alone or several to a page: what this library draws most."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,15 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from PIL import Image
 
-from transop.plotting.grids import compose_grid
+from transop.errors import UserError
 from transop.plotting.style import ACCENT, INK, MUTED, look, new_figure, split_rows
 
 _SMALL_IMAGE = 32  # pixels
-_TITLE_INCHES, _LABEL_INCHES, _LETTER_INCHES = 0.24, 0.17, 0.066
+_SMALLEST_SIDE = 168  # of a GIF: small images are enlarged by whole factors to about this
+_FRAME_MILLISECONDS = 80
+_TITLE_INCHES, _LABEL_INCHES, _LETTER_INCHES = 0.25, 0.17, 0.07
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,49 @@ class Block:
     colour: str = ACCENT
 
 
+def image_grid(
+    images: Float[np.ndarray, "rows columns channels height width"],
+    *,
+    title: str = "",
+    row_labels: Sequence[str] = (),
+    column_labels: Sequence[str] = (),
+    boxed: Collection[tuple[int, int]] = (),
+    cell_inches: float = 0.62,
+) -> Figure:
+    """Draw rows of images with labels beside them, pixels kept crisp.
+
+    Args:
+        images: values in [0, 1], one or three channels.
+        title: a line above everything.
+        row_labels: one per row, at the left; none draws none.
+        column_labels: one per column, at the top; none draws none.
+        boxed: cells ``(row, column)`` to outline, e.g. the input or the end point.
+        cell_inches: the size of an image on paper.
+
+    Returns:
+        The figure, ready for ``save_figure``.
+    """
+    rows, columns, _, height, width = images.shape
+    longest = max((len(label) for label in row_labels), default=0)
+    head = _TITLE_INCHES * (bool(title) + bool(column_labels))
+    with look():
+        figure = new_figure(
+            columns * cell_inches + longest * _LETTER_INCHES + 0.2,
+            rows * cell_inches * height / width + head + 0.2,
+        )
+        layout: Any = figure.get_layout_engine()
+        layout.set(w_pad=0.1)
+        axes = figure.add_subplot()
+        draw_block(axes, Block(images, "", row_labels, column_labels, boxed))
+        axes.set_title(title)
+        axes.set_anchor("E")  # what a tall grid leaves free belongs to the labels
+        axes.tick_params(labelsize=8, labeltop=True, labelbottom=False)
+    return figure
+
+
 def image_blocks(
     page: Sequence[Sequence[Block]],
     *,
-    title: str = "",
     headings: Sequence[str] = (),
     cell_inches: float = 0.34,
 ) -> Figure:
@@ -51,7 +94,6 @@ def image_blocks(
 
     Args:
         page: blocks, row by row; rows may have different lengths.
-        title: a line above everything.
         headings: a line above each row of blocks, in the colour of its first block.
         cell_inches: the width of an image on paper.
     """
@@ -63,14 +105,9 @@ def image_blocks(
     ]
     with look():
         total = max(sum(row) + 0.18 * len(row) for row in widths)
-        figure = new_figure(
-            max(total, 0.075 * len(title)),
-            sum(heights) + 0.12 * len(page) + 0.34 * bool(title),
-        )
+        figure = new_figure(total, sum(heights) + 0.12 * len(page))
         layout: Any = figure.get_layout_engine()
         layout.set(w_pad=0.03, h_pad=0.03, hspace=0.0, wspace=0.02)
-        if title:
-            figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         strips = split_rows(figure, heights)
         for strip, row, row_widths, heading in zip(strips, page, widths, headings, strict=True):
             if heading:
@@ -87,9 +124,26 @@ def image_blocks(
     return figure
 
 
+def compose_grid(
+    images: Float[np.ndarray, "rows columns channels height width"], *, gap: int
+) -> Float[np.ndarray, "canvas_height canvas_width 3"]:
+    """Lay images out on one white canvas, ``gap`` pixels apart; values are clipped to [0, 1]."""
+    channels = images.shape[2]
+    if channels not in (1, 3):
+        raise UserError(f"images must have 1 or 3 channels, got {channels}")
+    shown = np.clip(images, 0, 1).astype(np.float32)
+    padding = ((0, 0), (0, 0), (0, 0), (0, gap), (0, gap))
+    tiles = np.pad(shown, padding, constant_values=1).transpose(0, 3, 1, 4, 2)
+    rows, height, columns, width, _ = tiles.shape
+    canvas = tiles.reshape(rows * height, columns * width, channels)[:-gap, :-gap]
+    return np.broadcast_to(canvas, (*canvas.shape[:2], 3))
+
+
 def draw_block(axes: Axes, block: Block) -> None:
     """Draw a block into existing axes, pixels kept crisp."""
     rows, columns, _, height, width = block.images.shape
+    _check_labels("row_labels", block.row_labels, rows)
+    _check_labels("column_labels", block.column_labels, columns)
     gap = image_gap(height)
     axes.imshow(compose_grid(block.images, gap=gap), interpolation="nearest")
     axes.spines[:].set_visible(False)
@@ -108,6 +162,43 @@ def draw_block(axes: Axes, block: Block) -> None:
         outline = Rectangle(corner, width, height, fill=False, clip_on=False)
         outline.set(edgecolor=block.colour, linewidth=1.6)
         axes.add_patch(outline)
+
+
+def animate(
+    frames: Float[np.ndarray, "time channels height width"],
+    *,
+    there_and_back: bool = True,
+) -> bytes:
+    """Turn images into an endless GIF, pixels kept crisp.
+
+    Args:
+        frames: values in [0, 1], one or three channels.
+        there_and_back: play the frames in reverse too, so that the loop has no jump.
+
+    Returns:
+        The bytes of the file.
+    """
+    if len(frames) == 0 or frames.shape[1] not in (1, 3):
+        raise UserError(
+            f"frames have shape {frames.shape}; pass (time, channels, height, width) with at "
+            "least one frame and 1 or 3 channels"
+        )
+    factor = max(1, round(_SMALLEST_SIDE / min(frames.shape[2:])))
+    bytes_ = np.rint(np.clip(frames, 0, 1) * 255).astype(np.uint8)
+    large = bytes_.repeat(factor, axis=2).repeat(factor, axis=3)
+    pictures = [Image.fromarray(f[0] if len(f) == 1 else f.transpose(1, 2, 0)) for f in large]
+    if there_and_back:
+        pictures += pictures[-2:0:-1]
+    buffer = BytesIO()
+    pictures[0].save(
+        buffer,
+        format="GIF",
+        save_all=True,
+        append_images=pictures[1:],
+        duration=_FRAME_MILLISECONDS,
+        loop=0,
+    )
+    return buffer.getvalue()
 
 
 def roomy(inches: float, images: Float[np.ndarray, "... height width"]) -> float:
@@ -131,3 +222,8 @@ def _height(block: Block, cell: float) -> float:
     text = _TITLE_INCHES * bool(block.title) + _LABEL_INCHES * bool(block.column_labels)
     total: float = cell * rows * height / width + text
     return total
+
+
+def _check_labels(name: str, labels: Sequence[str], count: int) -> None:
+    if labels and len(labels) != count:
+        raise UserError(f"{name} has {len(labels)} entries for {count} rows or columns of images")
