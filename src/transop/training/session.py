@@ -32,12 +32,7 @@ class EventFile:
     """One file of TensorBoard's, open only while something is added to it."""
 
     def __init__(self, folder: Path, *, purge_step: int | None = None) -> None:
-        """Begin a file in a folder.
-
-        Args:
-            folder: of one phase; TensorBoard reads all files in it together.
-            purge_step: makes TensorBoard forget what earlier files say from this step on.
-        """
+        """Begin a file for a phase; TensorBoard forgets earlier files from ``purge_step`` on."""
         folder.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         self._path = folder / name
@@ -182,14 +177,7 @@ class Session:
             self._tensorboard(phase).add(step, numbers)
 
     def find(self, phase: str, step: int, sign: str, finding: str) -> None:
-        """Record a sign of trouble, in words, the first time a phase shows it.
-
-        Args:
-            phase: where it happened.
-            step: when.
-            sign: a short name of the kind of trouble.
-            finding: what was seen, and which setting to change.
-        """
+        """Record a sign of trouble and the remedy, in words, the first time a phase shows it."""
         if (phase, sign) not in self.findings:
             self.findings[phase, sign] = finding
             self.write(phase, step, sign=sign, finding=finding)
@@ -202,12 +190,7 @@ class Session:
                 self.findings[record["phase"], record["sign"]] = record["finding"]
 
     def rewind(self, phase: str, step: int) -> None:
-        """Forget what a phase wrote after a step that is about to be computed again.
-
-        Args:
-            phase: the phase.
-            step: the last one that counts; -1 if none does.
-        """
+        """Forget what a phase wrote after the last step that counts; -1 if none does."""
         if self.writes and self.folder.metrics_file.exists():
             self.folder.rewind_metrics(phase, step)
             self.findings = {key: f for key, f in self.findings.items() if key[0] != phase}
@@ -254,12 +237,7 @@ def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterat
 
 
 def choose_device(runtime: RuntimeSettings, local_rank: int = 0) -> torch.device:
-    """Choose the device that was asked for, or say what is missing.
-
-    Args:
-        runtime: names it.
-        local_rank: the number of this process on its machine; each has a GPU of its own.
-    """
+    """Choose the device that was asked for; each process of a machine has a GPU of its own."""
     kind, index = _accelerator(runtime), runtime.device.partition(":")[2]
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available.get(kind, True):

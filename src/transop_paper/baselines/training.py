@@ -115,12 +115,7 @@ def train_baseline(
 ) -> Baseline:
     """Run the phases a baseline's run folder is missing and return the model.
 
-    Args:
-        settings: name the method.
-        folder: where everything is written.
-        dataset: the images, if they are not to be loaded by ``settings.data``.
-        resume: continue instead of starting.
-        progress: announces long work.
+    The arguments are those of `transop.training.train`.
     """
     plan = TrainingPlan(BASELINES[settings.method], _build, _phases)
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)

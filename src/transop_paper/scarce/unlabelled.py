@@ -49,13 +49,7 @@ class Trained:
 class UnlabelledRow:
     """Trains one row with one seed on labelled and unlabelled images.
 
-    Args:
-        experiment: what all rows share.
-        row: must have ``row.unlabelled``.
-        seed: of the labelled images, the first weights and all that is drawn.
-        labelled: which images of the data set are labelled.
-        labels: their labels.
-        progress: announces long work.
+    The row must have ``row.unlabelled``; ``labelled`` are rows of the data set.
     """
 
     def __init__(
