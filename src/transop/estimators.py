@@ -7,7 +7,6 @@ class, and everything but its own tools (clone, Pipeline, GridSearchCV) works.
 from __future__ import annotations
 
 import inspect
-import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,9 +15,8 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from transop.errors import DataError, UserError
-from transop.inference import ConvergenceWarning, infer_coefficients
 from transop.learning import LearnedOperators, learn_operators
-from transop.learning.step import measure_paths
+from transop.learning.step import infer_quietly, measure_paths
 from transop.operators import sample_moves, transport_path
 from transop.pairs.neighbours import nearest_neighbours
 
@@ -291,15 +289,8 @@ class TransportOperatorLearner(_Base):
         return torch.stack([places.repeat_interleave(count), places[near.flatten()]], 1)
 
     def _infer(self, z0: Tensor, z1: Tensor) -> Float[Tensor, "n m"]:
-        scale = self.learned_.latent_scale
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return infer_coefficients(
-                self.learned_.operators,
-                z0 / scale,
-                z1 / scale,
-                sparsity_weight=self.learned_.objective.sparsity_weight,
-            ).coefficients
+        scale, weight = self.learned_.latent_scale, self.learned_.objective.sparsity_weight
+        return infer_quietly(self.learned_.operators, z0 / scale, z1 / scale, weight)
 
     def _generator(self, seed: int | None = None) -> torch.Generator:
         chosen = self.random_state if seed is None else seed
