@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import numbers
-import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,10 +17,9 @@ from torch import Tensor
 
 from transop.data.arrays import to_numpy
 from transop.errors import DataError, UserError
-from transop.inference import ConvergenceWarning, infer_coefficients
 from transop.inputs import check_choice, check_number, check_seed, check_times, check_whole
 from transop.learning import LearnedOperators, learn_operators
-from transop.learning.step import measure_paths
+from transop.learning.step import infer_quietly, measure_paths
 from transop.operators import sample_moves, transport_path
 from transop.pairs.neighbours import nearest_neighbours
 
@@ -299,15 +297,8 @@ class TransportOperatorLearner(_Base):
         return torch.stack([places.repeat_interleave(count), places[near.flatten()]], 1)
 
     def _infer(self, z0: Tensor, z1: Tensor) -> Float[Tensor, "n m"]:
-        scale = self.learned_.latent_scale
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return infer_coefficients(
-                self.learned_.operators,
-                z0 / scale,
-                z1 / scale,
-                sparsity_weight=self.learned_.objective.sparsity_weight,
-            ).coefficients
+        scale, weight = self.learned_.latent_scale, self.learned_.objective.sparsity_weight
+        return infer_quietly(self.learned_.operators, z0 / scale, z1 / scale, weight)
 
     def _generator(self, seed: int | None = None) -> torch.Generator:
         chosen = self.random_state if seed is None else seed

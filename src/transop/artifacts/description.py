@@ -175,12 +175,7 @@ class ModelDescription(_Part):
 
 
 def check_description(config: Any, where: str) -> ModelDescription:
-    """Validate a description, or say in one line what is wrong with it.
-
-    Args:
-        config: the description, as JSON gives it.
-        where: the file or model it belongs to, for the message.
-    """
+    """Validate a description, or say in one line what is wrong with it and where it is."""
     try:
         return ModelDescription.model_validate(config)
     except ValidationError as error:

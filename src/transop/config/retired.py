@@ -47,12 +47,7 @@ _FINE_TUNING_THEN = {
 
 
 def upgrade(tree: dict[str, Any], sections: Container[str]) -> None:
-    """Move the settings of a file written by version 0.1 to where they are now, in place.
-
-    Args:
-        tree: the settings as the file has them.
-        sections: names that are still known; those of baselines stay if they are among them.
-    """
+    """Move the settings of a file written by version 0.1 to where they are now, in place."""
     if "method" not in sections and tree.pop("method", "mae") != "mae":
         raise SettingsError(
             "these are the settings of a baseline; open and train it with: transop baseline"

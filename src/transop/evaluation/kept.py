@@ -92,19 +92,21 @@ def measure_kept_curves(
     truth = names if names is not None else _name_all(classify_latents, latents)
     curves = []
     for source, scales in everything.items():
-        rows: list[tuple[float, KeptIdentity]] = []
+        factors, found = [], []
         for length in lengths:
             factor = factor_for_length(operators, latents, scales, length, uniform=uniform)
-            found = _measure(operators, latents, scales * factor, classify_latents, truth, uniform)
-            rows.append((factor, found))
+            factors.append(factor)
+            found.append(
+                _measure(operators, latents, scales * factor, classify_latents, truth, uniform)
+            )
         curves.append(
             KeptCurve(
                 source=source,
-                length=[found.relative_move for _, found in rows],
-                factor=[factor for factor, _ in rows],
-                kept=[found.kept for _, found in rows],
-                half_width=[found.half_width for _, found in rows],
-                coverage=[found.coverage for _, found in rows],
+                length=[one.relative_move for one in found],
+                factor=factors,
+                kept=[one.kept for one in found],
+                half_width=[one.half_width for one in found],
+                coverage=[one.coverage for one in found],
             )
         )
     return curves

@@ -61,6 +61,18 @@ class StepEvidence(NamedTuple):
     gradient: Float[Tensor, "m d d"]
 
 
+def infer_quietly(
+    operators: Float[Tensor, "m d d"],
+    z0: Float[Tensor, "b d"],
+    z1: Float[Tensor, "b d"],
+    sparsity_weight: float,
+) -> Float[Tensor, "b m"]:
+    """Infer coefficients; a pair that stops at the iteration limit raises no warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return infer_coefficients(operators, z0, z1, sparsity_weight=sparsity_weight).coefficients
+
+
 class OperatorStep:
     """One step of learning: infer coefficients, hold them fixed, descend on the operators.
 
@@ -85,19 +97,9 @@ class OperatorStep:
         z1: Float[Tensor, "b d"],
         sparsity_weight: float | None = None,
     ) -> Float[Tensor, "b m"]:
-        """Infer coefficients; a pair that stops at the iteration limit raises no warning.
-
-        Args:
-            z0: starting points.
-            z1: end points.
-            sparsity_weight: that of the objective if not given.
-        """
+        """Infer coefficients, with the sparsity weight of the objective if none is given."""
         weight = self.objective.sparsity_weight if sparsity_weight is None else sparsity_weight
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return infer_coefficients(
-                self.operators.operators.detach(), z0, z1, sparsity_weight=weight
-            ).coefficients
+        return infer_quietly(self.operators.operators.detach(), z0, z1, weight)
 
     def differentiate(self, z0: Float[Tensor, "b d"], z1: Float[Tensor, "b d"]) -> StepEvidence:
         """Infer coefficients and differentiate the mean data term with respect to the operators."""
@@ -177,14 +179,10 @@ def measure_paths(
         z1: end points.
         sparsity_weight: zeta.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found = infer_coefficients(operators, z0, z1, sparsity_weight=sparsity_weight)
-    missed: Tensor = torch.linalg.vector_norm(
-        z1 - transport(operators, found.coefficients, z0), dim=1
-    )
+    coefficients = infer_quietly(operators, z0, z1, sparsity_weight)
+    missed: Tensor = torch.linalg.vector_norm(z1 - transport(operators, coefficients, z0), dim=1)
     apart = (z1 != z0).any(1)  # two equal vectors have no distance to cover
-    used = found.coefficients != 0
+    used = coefficients != 0
     counts = used.sum(0)
     rates = largest_real_part(operators)
     alive = torch.linalg.vector_norm(operators, dim=(1, 2)) > ALIVE
@@ -193,9 +191,9 @@ def measure_paths(
         covered=float(covered.mean()) if len(covered) else 0.0,
         nonzeros=float(used.sum(1).float().mean()),
         without_path=float((~used.any(1)).float().mean()),
-        mean_coefficient=float(found.coefficients.abs().sum() / counts.sum().clamp_min(1)),
+        mean_coefficient=float(coefficients.abs().sum() / counts.sum().clamp_min(1)),
         largest_real_part=float((rates * alive).max()) if len(rates) else 0.0,
-        growth=_growth(operators, found.coefficients, z0),
+        growth=_growth(operators, coefficients, z0),
     )
 
 

@@ -62,12 +62,7 @@ class OwnModules:
 
 
 def build_parts(description: ModelDescription, given: OwnModules) -> Parts:
-    """Build every module of a model from names and numbers, and from what the user gives.
-
-    Args:
-        description: names and numbers.
-        given: takes the place of modules of the user's own, which are never imported.
-    """
+    """Build every module of a model from its description, and take the user's own as given."""
     known = description.classifier
     if isinstance(known, FactoryDescription) and given.classifier is None:
         logger.warning(
@@ -118,13 +113,7 @@ def _autoencoder(
 def check_shapes(
     description: ModelDescription, weights: dict[str, Tensor], given: OwnModules
 ) -> None:
-    """Refuse weights that a description does not lead to, before any of them is read.
-
-    Args:
-        description: names and numbers; the networks are built without memory for their weights.
-        weights: shapes and types; values are not looked at.
-        given: the user's own modules.
-    """
+    """Refuse weights that a description does not lead to, before any of them is read."""
     expected = _shapes(description, given)
     reads_classifier = any(name.startswith("classifier.") for name in expected)
     for name, weight in weights.items():

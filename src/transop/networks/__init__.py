@@ -23,10 +23,13 @@ from transop.networks.autoencoder import (
     deep,
     mnist,
 )
-from transop.networks.classifiers import LatentClassifier, LeNet
-from transop.networks.coefficient_encoder import CoefficientEncoder
-from transop.networks.modules import ModuleAutoencoder, ModulesShape, make_autoencoder
-from transop.networks.principal import PrincipalDirections
+from transop.networks.classifiers import CoefficientEncoder, LatentClassifier, LeNet
+from transop.networks.modules import (
+    ModuleAutoencoder,
+    ModulesShape,
+    PrincipalDirections,
+    make_autoencoder,
+)
 
 __all__ = [
     "AUTOENCODERS",

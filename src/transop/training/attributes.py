@@ -106,12 +106,6 @@ def train_attributes(
 
     Differs from the paper: a share of the images may be shown as reconstructed, so that the
     classifier knows decoded images too and is not led astray by their blur.
-
-    Args:
-        session: the run.
-        network: its weights change.
-        dataset: colour images with attributes.
-        model: reconstructs images, if ``classifier.reconstructed`` asks for it.
     """
     settings = session.settings.classifier
     optimiser = torch.optim.Adam(

@@ -50,14 +50,7 @@ def distil(
     Half the samples are training latents, half are training latents moved by coefficients drawn
     from the prior, so that the stand-in also knows the places the operators lead to.
 
-    Args:
-        session: the run.
-        judge: the logits of classifier(decoder(z)).
-        operators: the dictionary.
-        latents: scaled latents of the training images.
-        outputs: shape of one point's logits: (classes,), or (attributes, 2).
-        prior_scale: how far the moved samples go.
-        n_samples: points the judge is asked about.
+    ``outputs`` is the shape of one point's logits: (classes,), or (attributes, 2).
 
     Returns:
         The stand-in, and how often it names the same class on points it has not seen.
@@ -123,14 +116,7 @@ def _samples(
 def ask_judge(
     session: Session, judge: Judge, points: Float[Tensor, "n d"], outputs: tuple[int, ...]
 ) -> Float[Tensor, "n ..."]:
-    """Ask the judge about many points, in log-probabilities; devices share the work.
-
-    Args:
-        session: the run.
-        judge: gives logits.
-        points: what it is asked about.
-        outputs: shape of one point's logits.
-    """
+    """Ask the judge about many points, in log-probabilities; devices share the work."""
 
     def ask(start: int) -> Tensor:
         with torch.no_grad():

@@ -86,12 +86,6 @@ def fine_tune(
 
     and images like the second one where a path goes on, [BEYOND]. Normalisation then keeps the
     statistics of the first phase: points outside the data would spoil them.
-
-    Args:
-        session: the run.
-        model: its autoencoder, operators and sparsity weight change.
-        dataset: the images.
-        pairs: positions in the split "train" that belong together.
     """
     settings, rows = session.settings.fine_tuning, dataset.splits["train"]
     beyond_weight = session.settings.beyond_paper.beyond_weight
@@ -176,12 +170,8 @@ class _Tuner:
     ) -> None:
         """Take a step on the network with the operators fixed.
 
-        Args:
-            loop: the phase.
-            images: first and second images of the pairs, one half after the other.
-            rate: the learning rate.
-            beyond: raw latents beyond the ends of paths, and what is to be seen there.
-            reconstruction_only: leave everything else out.
+        Images are the first and then the second ones of the pairs; ``beyond`` has raw latents
+        beyond the ends of paths, and what is to be seen there.
         """
         self._model.autoencoder.train(self._extras.beyond_weight == 0)
         move = None if reconstruction_only else self._move
@@ -267,16 +257,7 @@ class Beyond:
         latents: Float[Tensor, "n d"],
         infer: Infer,
     ) -> None:
-        """Prepare to draw paths.
-
-        Args:
-            session: the run.
-            model: follows the paths, with network and operators as they are then.
-            dataset: the images.
-            pairs: tell which images are alike.
-            latents: of the training images, in scaled units; only compared with.
-            infer: finds coefficients.
-        """
+        """Prepare to draw paths; latents of the training images are in scaled units."""
         self._session, self._model, self._infer = session, model, infer
         self._dataset, self._pairs, self._latents = dataset, pairs, latents
         self._rows = dataset.splits["train"]

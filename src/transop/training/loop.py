@@ -176,25 +176,14 @@ class Loop:
         return not self._failed
 
     def descend(self, optimiser: Optimizer, value: Tensor, rate: float) -> None:
-        """Take a gradient step on a loss.
-
-        Args:
-            optimiser: whose parameters change.
-            value: the loss.
-            rate: the learning rate, before what rollbacks take off it.
-        """
+        """Take a gradient step on a loss; rollbacks take something off the learning rate."""
         self.differentiate(optimiser, value)
         for group in optimiser.param_groups:
             group["lr"] = rate * self.step_factor
         optimiser.step()
 
     def differentiate(self, optimiser: Optimizer, value: Tensor) -> None:
-        """Compute the gradient of a loss over the whole batch, wherever its rows are.
-
-        Args:
-            optimiser: whose parameters get it.
-            value: the mean loss of this device's rows.
-        """
+        """Compute the gradient of a mean loss over the whole batch, wherever its rows are."""
         optimiser.zero_grad()
         (value * self.share).backward()  # type: ignore[no-untyped-call]
         groups = optimiser.param_groups

@@ -32,12 +32,6 @@ def neighbour_scales(
     The scales are then multiplied by one factor that makes moves as long as two random images are
     apart: neighbours say where to go, not how far.
 
-    Args:
-        session: the run.
-        model: its operators are used.
-        latents: of the training images, in scaled units.
-        neighbours: row numbers of each one's neighbours, -1 where there is none.
-
     Returns:
         One row of scales per point.
     """

@@ -42,12 +42,6 @@ def train_operators(
     bias. ``beyond_paper.origin = "mirrored"`` moves the origin to the opposite side of the
     latents, so that paths bend the other way; encoder and decoder absorb the shift.
 
-    Args:
-        session: the run.
-        model: its operators, latent scale and sparsity weight change; its network by the shift.
-        latents: raw latents of the training images.
-        pairs: which of them belong together.
-
     Returns:
         The closing numbers of the diagnostics; the living operators are the estimated model
         order.
@@ -135,14 +129,7 @@ class DictionaryLearner:
         section: str,
         weights: ObjectiveSettings,
     ) -> None:
-        """Prepare to learn a dictionary.
-
-        Args:
-            session: the run.
-            operators: the dictionary.
-            section: the settings section that the advice names.
-            weights: of the objective.
-        """
+        """Prepare to learn a dictionary; advice names the settings section."""
         self.operators = operators
         self.monitor = OperatorMonitor(section)
         self._session = session
@@ -153,14 +140,7 @@ class DictionaryLearner:
     def step(
         self, loop: Loop, z0: Float[Tensor, "b d"], z1: Float[Tensor, "b d"], rate: float
     ) -> None:
-        """Take one step on the operators; none if the objective is not finite.
-
-        Args:
-            loop: the phase, told the numbers of the step.
-            z0: starting points, in scaled latent units.
-            z1: end points.
-            rate: the learning rate, before what rollbacks take off it.
-        """
+        """Take one step on the operators between scaled points; none if it is not finite."""
         self.monitor.memory = loop.memory.setdefault("monitor", {})
         own, before, gradient = self._step.differentiate(z0, z1)
         gradient = self._session.average(gradient * loop.share)
@@ -191,12 +171,7 @@ class DictionaryLearner:
         return table[:, :-1], table[:, -1]
 
     def review(self, loop: Loop, watched: Float[Tensor, "n d"]) -> None:
-        """Write the diagnostics of the steps since the last review and say what they mean.
-
-        Args:
-            loop: the phase.
-            watched: some latent points, in scaled units.
-        """
+        """Write the diagnostics of the steps since the last review and say what they mean."""
         numbers, signs = self.monitor.review(self.operators, watched)
         loop.memory["monitor"] = self.monitor.memory
         self._session.write(loop.phase, loop.step + 1, **numbers)

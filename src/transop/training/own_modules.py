@@ -23,13 +23,7 @@ _EXAMPLES = 2_000  # training images on which principal directions are found
 
 
 def run_factory(setting: str, name: str, wanted: str) -> Any:
-    """Call the user's function.
-
-    Args:
-        setting: where it is named, for the message.
-        name: ``module:function``; the function takes no arguments.
-        wanted: what it must return, in words.
-    """
+    """Call the user's ``module:function``; messages name the setting and what is wanted."""
     module_name, _, function_name = name.partition(":")
     try:
         return getattr(import_module(module_name), function_name)()

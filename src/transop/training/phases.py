@@ -141,7 +141,10 @@ def _work(
 
 
 def _run_phases(session: Session, plan: TrainingPlan[Trained], dataset: ImageDataset) -> Trained:
-    model = _first_or_saved_model(session, plan, dataset)
+    if session.folder.model_file.exists():
+        model = plan.open(session.settings, session.folder.path, session.device)
+    else:
+        model = plan.build(session, dataset).to(session.device)
     for name, phase in plan.phases(session.settings, dataset).items():
         if name in model.phases:
             logger.info("%s: already done", name)
@@ -158,15 +161,6 @@ def _run_phases(session: Session, plan: TrainingPlan[Trained], dataset: ImageDat
     for (phase_name, _), finding in session.findings.items():
         logger.warning("noticed during %s: %s", phase_name, finding)
     return model
-
-
-def _first_or_saved_model(
-    session: Session, plan: TrainingPlan[Trained], dataset: ImageDataset
-) -> Trained:
-    """Load the run's model, or build the untrained one that its settings describe."""
-    if (session.folder.path / "model.safetensors").exists():
-        return plan.open(session.settings, session.folder.path, session.device)
-    return plan.build(session, dataset).to(session.device)
 
 
 def _conclude(

@@ -6,8 +6,10 @@ import hashlib
 import logging
 import os
 import signal
+import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +23,50 @@ from transop.artifacts import RunFolder
 from transop.config import PHASES, RuntimeSettings, Settings
 from transop.errors import SettingsError
 from transop.extras import missing_modules
+from transop.files import make_folder
 from transop.progress import Progress, silent
 from transop.sharing import Ranks, is_launched
-from transop.training.events import EventFile
 from transop.training.shared_norm import share_batch_norm
+
+
+class EventFile:
+    """One file of TensorBoard's, open only while something is added to it."""
+
+    def __init__(self, folder: Path, *, purge_step: int | None = None) -> None:
+        """Begin a file for a phase; TensorBoard forgets earlier files from ``purge_step`` on."""
+        make_folder(folder)
+        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
+        self._path = folder / name
+        events = _messages()
+        records = [events.Event(wall_time=time.time(), file_version="brain.Event:2")]
+        if purge_step is not None:
+            start = events.SessionLog(status=events.SessionLog.START)
+            records.append(events.Event(wall_time=time.time(), step=purge_step, session_log=start))
+        self._append(records)
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Add the numbers of a step."""
+        events = _messages()
+        summary = events.Event(wall_time=time.time(), step=step)
+        for name, value in values.items():
+            summary.summary.value.add(tag=name, simple_value=float(value))
+        self._append([summary])
+
+    def _append(self, records: list[Any]) -> None:
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        with self._path.open("ab") as file:
+            writer = RecordWriter(file)
+            for record in records:
+                writer.write(record.SerializeToString())
+
+
+def _messages() -> Any:
+    """Import TensorBoard's messages when they are needed: that takes half a second."""
+    from tensorboard.compat.proto import event_pb2
+
+    return event_pb2
+
 
 logger = logging.getLogger(__name__)
 
@@ -136,14 +178,7 @@ class Session:
             self._tensorboard(phase).add(step, numbers)
 
     def find(self, phase: str, step: int, sign: str, finding: str) -> None:
-        """Record a sign of trouble, in words, the first time a phase shows it.
-
-        Args:
-            phase: where it happened.
-            step: when.
-            sign: a short name of the kind of trouble.
-            finding: what was seen, and which setting to change.
-        """
+        """Record a sign of trouble and the remedy, in words, the first time a phase shows it."""
         if (phase, sign) not in self.findings:
             self.findings[phase, sign] = finding
             self.write(phase, step, sign=sign, finding=finding)
@@ -156,12 +191,7 @@ class Session:
                 self.findings[record["phase"], record["sign"]] = record["finding"]
 
     def rewind(self, phase: str, step: int) -> None:
-        """Forget what a phase wrote after a step that is about to be computed again.
-
-        Args:
-            phase: the phase.
-            step: the last one that counts; -1 if none does.
-        """
+        """Forget what a phase wrote after the last step that counts; -1 if none does."""
         if self.writes and self.folder.metrics_file.exists():
             self.folder.rewind_metrics(phase, step)
             self.findings = {key: f for key, f in self.findings.items() if key[0] != phase}
@@ -208,12 +238,7 @@ def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterat
 
 
 def choose_device(runtime: RuntimeSettings, local_rank: int = 0) -> torch.device:
-    """Choose the device that was asked for, or say what is missing.
-
-    Args:
-        runtime: names it.
-        local_rank: the number of this process on its machine; each has a GPU of its own.
-    """
+    """Choose the device that was asked for; each process of a machine has a GPU of its own."""
     kind, index = _accelerator(runtime), runtime.device.partition(":")[2]
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available.get(kind, True):

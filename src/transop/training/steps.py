@@ -4,34 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 from torch.optim import Optimizer
 
+from transop.pairs import PairSource
 from transop.training.session import Session
 
 _WARM_UP = 0.1  # share of the steps on which one-cycle rises
 _START_DIVISOR = 25.0
 _END_DIVISOR = 25.0e4
 _HIGH_MOMENTUM, _LOW_MOMENTUM = 0.95, 0.85
-
-
-@runtime_checkable
-class Items(Protocol):
-    """Anything that can visit its items in random order, such as `Rows` or a `PairSource`."""
-
-    def __len__(self) -> int:
-        """Count the items of an epoch."""
-        ...
-
-    def epoch(
-        self, generator: torch.Generator, batch_size: int
-    ) -> Iterator[tuple[Int64[Tensor, " b"], ...]]:
-        """Yield batches: the rows, or the starts and an end for each."""
-        ...
 
 
 class Rows:
@@ -50,6 +35,9 @@ class Rows:
         """Yield batches of rows in random order."""
         shuffled = self._rows[torch.randperm(len(self._rows), generator=generator)]
         return ((batch,) for batch in torch.split(shuffled, batch_size))
+
+
+Items = Rows | PairSource
 
 
 class Order:

@@ -68,12 +68,6 @@ def squared_jacobian(
     Each image's rows carry a random sign. Batch normalisation couples the images of a batch so
     that the *sum* of a latent over them hardly moves; with signs, coupling adds up as squares,
     and what is measured is the Jacobian of the batch as the network computes it in training.
-
-    Args:
-        latents: computed from ``images`` with a graph.
-        images: the leaf that requires gradients.
-        estimator: which of the two.
-        generator: source of signs and directions.
     """
     n, d = latents.shape
     if estimator == "exact":

@@ -15,19 +15,94 @@ from transop.data import ImageDataset
 from transop.networks import prefer_channels_last
 from transop.progress import Progress
 from transop.training import (
+    Loop,
     Phase,
     Session,
     TrainingPlan,
     encode_split,
+    find_latent_scale,
+    load_images,
+    make_pairs,
     measure_reconstruction,
     obtain_autoencoder,
     steps_in,
     train_autoencoder,
     train_phases,
 )
-from transop_paper.baselines import BASELINES, Baseline, BetaVAE
-from transop_paper.baselines.dense_training import dense_fine_tuning_phase, dense_operator_phase
+from transop_paper.baselines import BASELINES, Baseline, BetaVAE, DenseAutoencoder
 from transop_paper.baselines.settings import BaselineSettings
+
+
+def dense_operator_phase(
+    session: Session, model: DenseAutoencoder, dataset: ImageDataset
+) -> dict[str, Any]:
+    """Learn dictionary and coefficient network on fixed latents."""
+    settings = session.settings.operators
+    latents = encode_split(model.network, dataset, ranks=session.ranks, progress=session.progress)
+    scale = settings.latent_scale
+    model.numbers["latent_scale"] = find_latent_scale(latents) if scale == "auto" else scale
+    points = latents.to(session.device) / model.numbers["latent_scale"]
+    pairs = make_pairs(session, model.network, dataset)
+    learned = {"operators": model.operators, "coefficients": model.coefficient_network}
+    parameters = [p for module in learned.values() for p in module.parameters()]
+    optimiser = torch.optim.Adam(parameters, settings.learning_rate)
+    loop = Loop.over(
+        session,
+        "operators",
+        settings,
+        pairs,
+        modules=learned,
+        optimisers={"all": optimiser},
+        items="pairs",
+    )
+    for _ in loop:
+        starts, ends = loop.batch()
+        value = model.path_loss(points[starts], points[ends])
+        if not loop.check(value):
+            continue
+        loop.descend(optimiser, value, settings.learning_rate)
+        loop.record(loss=value.item())
+    return {"latent_scale": model.numbers["latent_scale"]}
+
+
+def dense_fine_tuning_phase(
+    session: Session, model: DenseAutoencoder, dataset: ImageDataset
+) -> dict[str, Any]:
+    """Train autoencoder, dictionary and coefficient network together."""
+    settings = session.settings.fine_tuning
+    model.numbers["operator_decay"] = session.settings.fine_tuning_objective.operator_decay
+    pairs = make_pairs(session, model.network, dataset)
+    flow = [*model.operators.parameters(), *model.coefficient_network.parameters()]
+    rates = [settings.network_learning_rate, settings.operator_learning_rate]
+    optimiser = torch.optim.Adam(
+        [{"params": list(model.network.parameters())}, {"params": flow}], rates[0]
+    )
+    wrapped = session.set_up(model)
+    noise = session.generator("fine_tuning", "noise")
+    rows = dataset.splits["train"]
+    loop = Loop.over(
+        session,
+        "fine_tuning",
+        settings,
+        pairs,
+        modules={"model": model},
+        optimisers={"all": optimiser},
+        items="pairs",
+        explain=lambda: "lower the learning rates of fine_tuning",
+    )
+    model.train()
+    for _ in loop:
+        both = rows[torch.cat(loop.batch()).numpy()]
+        value = wrapped(load_images(dataset, both, session), noise)
+        if not loop.check(value):
+            continue
+        loop.differentiate(optimiser, value)
+        for group, rate in zip(optimiser.param_groups, rates, strict=True):
+            group["lr"] = rate * loop.step_factor
+        optimiser.step()
+        loop.record(joint=value.item())
+    model.eval()
+    return dict(measure_reconstruction(model, dataset))
 
 
 def train_baseline(
@@ -40,12 +115,7 @@ def train_baseline(
 ) -> Baseline:
     """Run the phases a baseline's run folder is missing and return the model.
 
-    Args:
-        settings: name the method.
-        folder: where everything is written.
-        dataset: the images, if they are not to be loaded by ``settings.data``.
-        resume: continue instead of starting.
-        progress: announces long work.
+    The arguments are those of `transop.training.train`.
     """
     plan = TrainingPlan(BASELINES[settings.method], _build, _phases)
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)

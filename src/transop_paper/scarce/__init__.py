@@ -1,5 +1,6 @@
 """Scarce labels: a small network, ten labelled images per class, one augmentation or another."""
 
+from transop_paper.scarce.batches import distort_elastically, rand_augment
 from transop_paper.scarce.experiment import (
     Experiment,
     fingerprint_weights,
@@ -7,13 +8,12 @@ from transop_paper.scarce.experiment import (
     run_row,
     run_table,
 )
-from transop_paper.scarce.fixed import distort_elastically, rand_augment
-from transop_paper.scarce.picture import draw_table
 from transop_paper.scarce.protocol import SCALES, Protocol
 from transop_paper.scarce.results import (
     Difference,
     Summary,
     compare_rows,
+    draw_table,
     summarise,
     write_differences,
     write_table,

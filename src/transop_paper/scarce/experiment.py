@@ -66,13 +66,7 @@ class Experiment:
         return self.out / "shared" / _digest(facts) / name
 
     def identity_folder(self, seed: int, source: str, **more: Any) -> Path:
-        """Name the folder of what is learned from one seed's labels, after all that decides it.
-
-        Args:
-            seed: which labelled images.
-            source: how their labels are used.
-            **more: further facts that decide the result.
-        """
+        """Name the folder of what a seed's labels teach, after all that decides it."""
         facts = {
             "n_per_class": self.protocol.n_per_class,
             "dataset": self.dataset.content_hash(),
@@ -215,16 +209,7 @@ def make_training_images(
     labels: Int[Tensor, " n"],
     progress: Progress = silent,
 ) -> TrainingImages:
-    """Prepare the images a row trains on, with the classifier, encoder and moves it needs.
-
-    Args:
-        experiment: what all rows share.
-        row: how to augment.
-        seed: of the augmentations.
-        images: the labelled images of this seed.
-        labels: their labels.
-        progress: announces long work.
-    """
+    """Prepare the images a row trains on, with the classifier, encoder and moves it needs."""
     generator = torch.Generator().manual_seed(1_000_003 * (seed + 1))
     return TrainingImages(
         row,

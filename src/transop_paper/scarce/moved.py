@@ -193,14 +193,7 @@ def fill_pool(
 ) -> tuple[UInt8[Tensor, "n copies c h w"], float]:
     """Draw moved copies of every image, in bytes to save memory.
 
-    Args:
-        mover: draws the moves.
-        model: decodes them.
-        latents: all images, in scaled units.
-        images: gives the images of some rows.
-        n_copies: of every image.
-        residual: share of the detail lost by the autoencoder that is added back.
-        progress: announces the work.
+    ``residual`` is the share of the detail lost by the autoencoder that is added back.
 
     Returns:
         The copies, and the mean length of the moves relative to the latents' length.

@@ -101,17 +101,7 @@ def train_network(
     progress: Progress = silent,
     description: str = "training",
 ) -> LeNet:
-    """Train LeNet-5 with Adam on images that are made while training goes on.
-
-    Args:
-        make_images: gives as many augmented images, with their labels, as it is asked for.
-        protocol: number of steps, batch size and learning rate.
-        image_shape: channels, height, width.
-        n_classes: number of logits.
-        seed: of the first weights.
-        progress: announces the work.
-        description: what to call it.
-    """
+    """Train LeNet-5 with Adam on images that are made while training goes on."""
     network = new_network(image_shape, n_classes, seed)
     optimiser = torch.optim.Adam(
         network.parameters(), weight_decay=protocol.weight_decay, fused=True

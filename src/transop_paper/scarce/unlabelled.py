@@ -23,9 +23,8 @@ from transop.semi_supervised import (
     train_consistently,
     weigh_neighbours,
 )
-from transop_paper.scarce.batches import TrainingImages
+from transop_paper.scarce.batches import TrainingImages, distort_elastically
 from transop_paper.scarce.few_label_identity import learn_identity_from_opinion
-from transop_paper.scarce.fixed import distort_elastically
 from transop_paper.scarce.moved import LeastLiked, Mover, fill_pool
 from transop_paper.scarce.protocol import new_network, train_network
 from transop_paper.scarce.rows import Row, Unlabelled, known_rows
@@ -50,13 +49,7 @@ class Trained:
 class UnlabelledRow:
     """Trains one row with one seed on labelled and unlabelled images.
 
-    Args:
-        experiment: what all rows share.
-        row: must have ``row.unlabelled``.
-        seed: of the labelled images, the first weights and all that is drawn.
-        labelled: which images of the data set are labelled.
-        labels: their labels.
-        progress: announces long work.
+    The row must have ``row.unlabelled``; ``labelled`` are rows of the data set.
     """
 
     def __init__(

@@ -6,10 +6,10 @@ import torch
 
 from transop.errors import UserError
 from transop.inference import infer_coefficients
+from transop_paper.bench.cost import measure_peak
 from transop_paper.bench.digit_operators import learn_operators, project_digits
 from transop_paper.bench.inference import OUR_SOLVER, Size, bench_inference, count_flops
 from transop_paper.bench.inference_figure import draw_inference
-from transop_paper.bench.peak import measure_peak
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import torch
 
 from transop.errors import UserError
 from transop_paper.scarce import distort_elastically, rand_augment
-from transop_paper.scarce.fixed import draw_noise
+from transop_paper.scarce.batches import draw_noise
 
 
 def generator(seed=0):

@@ -81,7 +81,8 @@ def test_a_stopped_attribute_phase_ends_with_the_same_bits(spots, make_session, 
     train_classifier(make_session(*SMALL, name="whole"), whole, spots)
     session = make_session(*SMALL, "runtime.checkpoint_seconds=0", name="parts")
     checks = iter([False] * 8 + [True])
-    monkeypatch.setattr(type(session), "must_stop", lambda self: next(checks, False))
+    asked = property(lambda self: next(checks, False), lambda self, value: None)
+    monkeypatch.setattr(type(session), "stop_requested", asked)
     with pytest.raises(KeyboardInterrupt):
         train_classifier(session, parts, spots)
     train_classifier(make_session(*SMALL, name="parts"), parts, spots)

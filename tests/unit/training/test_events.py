@@ -4,7 +4,7 @@ import threading
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from transop.training.events import EventFile
+from transop.training.session import EventFile
 
 
 def read(folder, name):

@@ -12,7 +12,7 @@ from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import TransportOperators
 from transop.training import Session
-from transop.training import beyond as beyond_module
+from transop.training import fine_tuning as beyond_module
 from transop.training.autoencoder import train_autoencoder
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
