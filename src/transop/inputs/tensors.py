@@ -231,10 +231,10 @@ def check_images(
     batch = as_batch(batch, ndim=ndim + 1).to(like.device, like.dtype)
     if values and batch.numel():
         low, high = (float(value) for value in batch.detach().aminmax())
-        inside = low >= -_SLACK and high <= 1 + _SLACK
-        if not (inside if bounded else math.isfinite(low) and math.isfinite(high)):
-            wanted = "values in [0, 1]" if bounded else "finite values"
-            raise UserError(f"images have values from {low:g} to {high:g}; pass {wanted}")
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise UserError("images hold NaN or infinity; remove NaN first, e.g. x.nan_to_num()")
+        if bounded and not (low >= -_SLACK and high <= 1 + _SLACK):
+            raise UserError(f"images have values from {low:g} to {high:g}; pass values in [0, 1]")
     return batch, single
 
 
