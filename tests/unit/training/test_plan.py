@@ -76,7 +76,7 @@ def test_large_images_are_made_smaller():
 
 @pytest.mark.parametrize("minutes", [0, -3, float("nan"), 1e9])
 def test_impossible_minutes_are_refused(bars, minutes):
-    with pytest.raises(UserError, match=r"minutes = .* use 0\.2 to 10,000"):
+    with pytest.raises(UserError, match=r"minutes = .* must be from 0\.2 to 10,000"):
         make_plan(bars, minutes)
 
 
