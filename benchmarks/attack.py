@@ -238,16 +238,14 @@ def as_table(found: dict[str, Any]) -> str:
         place = case["detail"].rpartition(" in ")[2] if " in " in case["detail"] else ""
         kind = case["detail"].partition(":")[0][:40]
         groups.setdefault((case["kind"], case["outcome"], f"{kind} {place}"), []).append(case)
-    lines += [
-        "",
-        f"{found['fallen']} of {found['tried']} fell (seeds {', '.join(map(str, found['seeds']))}).",
-    ]
+    seeds = ", ".join(map(str, found["seeds"]))
+    lines += ["", f"{found['fallen']} of {found['tried']} fell (seeds {seeds})."]
     for (kind, outcome, _), cases in sorted(groups.items(), key=lambda item: -len(item[1])):
         first = cases[0]
         detail = " ".join(first["detail"].split())[:200].replace("|", "/")
         lines.append(
-            f"- {kind}, {outcome}, {len(cases)} times; seed {first['seed']}, number {first['number']}: "
-            f"`{first['case'][:120]}`: {detail}"
+            f"- {kind}, {outcome}, {len(cases)} times; seed {first['seed']}, number "
+            f"{first['number']}: `{first['case'][:120]}`: {detail}"
         )
     return "\n".join(lines) + "\n"
 
