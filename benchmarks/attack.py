@@ -1,6 +1,6 @@
 """Send nonsense of every kind to transop, each case in a cage, and count how the cases end.
 
-    python benchmarks/attack.py --cases 10000 --out docs/measurements/attack.json
+    python benchmarks/attack.py --cases 10000 --seed 0 1 2 --out docs/measurements/attack.json
     python benchmarks/attack.py --kinds models http --cases 500 --seed 3
     python benchmarks/attack.py --kinds python --first 417 --cases 1     # one case again
 
@@ -203,7 +203,7 @@ def _session_size(session: int) -> int:
     return count
 
 
-def sum_up(results: list[dict[str, Any]], seed: int, seconds: float) -> dict[str, Any]:
+def sum_up(results: list[dict[str, Any]], seeds: list[int], seconds: float) -> dict[str, Any]:
     """Count outcomes, in all and by kind, and list the cases that fell."""
     by_kind: dict[str, Counter[str]] = {}
     for result in results:
@@ -211,7 +211,7 @@ def sum_up(results: list[dict[str, Any]], seed: int, seconds: float) -> dict[str
     fallen = [result for result in results if result["outcome"] not in CLEAN]
     total = Counter(result["outcome"] for result in results)
     return {
-        "seed": seed,
+        "seeds": seeds,
         "tried": len(results),
         "clean": len(results) - len(fallen),
         "fallen": len(fallen),
@@ -238,13 +238,14 @@ def as_table(found: dict[str, Any]) -> str:
         place = case["detail"].rpartition(" in ")[2] if " in " in case["detail"] else ""
         kind = case["detail"].partition(":")[0][:40]
         groups.setdefault((case["kind"], case["outcome"], f"{kind} {place}"), []).append(case)
-    lines += ["", f"{found['fallen']} of {found['tried']} fell (seed {found['seed']})."]
+    seeds = ", ".join(map(str, found["seeds"]))
+    lines += ["", f"{found['fallen']} of {found['tried']} fell (seeds {seeds})."]
     for (kind, outcome, _), cases in sorted(groups.items(), key=lambda item: -len(item[1])):
         first = cases[0]
         detail = " ".join(first["detail"].split())[:200].replace("|", "/")
         lines.append(
-            f"- {kind}, {outcome}, {len(cases)} times; number {first['number']}: "
-            f"`{first['case'][:120]}`: {detail}"
+            f"- {kind}, {outcome}, {len(cases)} times; seed {first['seed']}, number "
+            f"{first['number']}: `{first['case'][:120]}`: {detail}"
         )
     return "\n".join(lines) + "\n"
 
@@ -255,20 +256,21 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", choices=[*KINDS, *_PROBE], default=list(KINDS))
     parser.add_argument("--cases", type=int, default=10_000, help="of all kinds together")
     parser.add_argument("--first", type=int, default=0, help="number of the first case of a kind")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, nargs="+", default=[0], help="one or several")
     parser.add_argument("--seconds", type=float, default=_SECONDS, help="of one case")
     parser.add_argument("--out", type=Path, help="a JSON file; the table goes beside it as .md")
     parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.report:
-        wanted = (options.first, options.cases, options.seed, options.seconds, options.report)
+        wanted = (options.first, options.cases, options.seed[0], options.seconds, options.report)
         work(options.kinds[0], *wanted)
         return 0
     start, results = time.monotonic(), []
-    for place, kind in enumerate(options.kinds):
-        share = len(range(place, options.cases, len(options.kinds)))
-        for result in run_kind(kind, options.first, share, options.seed, options.seconds):
-            results.append(result)
+    rounds = [(kind, seed) for seed in options.seed for kind in options.kinds]
+    for place, (kind, seed) in enumerate(rounds):
+        share = len(range(place, options.cases, len(rounds)))
+        for result in run_kind(kind, options.first, share, seed, options.seconds):
+            results.append({"seed": seed, **result})
             if len(results) % 500 == 0:
                 print(f"{len(results)} cases", file=sys.stderr, flush=True)
     found = sum_up(results, options.seed, time.monotonic() - start)

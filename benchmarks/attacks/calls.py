@@ -37,8 +37,9 @@ TINY = {
 
 
 # Counts whose large values are honest work, which takes as long as it takes.
-_HONEST = {"10**7"}
-_FEW = {"n_steps", "n_folds", "minutes"}
+_HONEST = {name: {"10**7"} for name in ("n_steps", "n_folds", "minutes", "n_copies")}
+# A torch module is a function: what it does with the arguments it is given is its own affair.
+_HONEST |= {name: {"module"} for name in ("callback", "progress", "solver")}
 
 
 class Calls:
@@ -69,9 +70,8 @@ class Calls:
         targets = [*arguments, *(k for k in options if takes_any or k in known)]
         spoiled = []
         for target in chance.sample(targets, min(len(targets), chance.choice((1, 1, 2)))):
-            values = {
-                k: v for k, v in self.values.items() if target not in _FEW or k not in _HONEST
-            }
+            honest = _HONEST.get(target, set())
+            values = {k: v for k, v in self.values.items() if k not in honest}
             if chance.random() < 0.4:
                 values = spoil(arguments.get(target)) or values
             value = chance.choice(list(values))

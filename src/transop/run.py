@@ -73,7 +73,7 @@ class Run:
         """
         folder = RunFolder(check_path("path", path))
         check_flag("offline", offline)
-        check_callable("progress", progress)
+        check_callable("progress", progress, n_arguments=3)
         device = None if device is None else check_device(device)
         files = (folder.config_file, folder.model_file)
         try:

@@ -82,7 +82,7 @@ def load_dataset(
     """
     check_options(image_size, channels, fit, crop)
     check_kind("split", split, str, optional=True)
-    check_callable("progress", progress, optional=True)
+    check_callable("progress", progress, n_arguments=3, optional=True)
     folder = cache_folder() if cache_dir is None else check_path("cache_dir", cache_dir)
     request = DatasetRequest(
         path=None if path is None else check_path("path", path),

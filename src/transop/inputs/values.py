@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
 import numbers
 import os
@@ -102,10 +103,23 @@ def check_kind(name: str, value: Any, kind: type, *, optional: bool = False) -> 
         raise UserError(f"{name} = {show(value)} must be {article} {kind.__name__}")
 
 
-def check_callable(name: str, value: Any, *, optional: bool = False) -> None:
-    """Take a function, a torch module or whatever else can be called."""
-    if not callable(value) and not (optional and value is None):
+def check_callable(
+    name: str, value: Any, *, n_arguments: int | None = None, optional: bool = False
+) -> None:
+    """Take a function, a torch module or whatever else can be called with so many arguments."""
+    if optional and value is None:
+        return
+    if not callable(value):
         raise UserError(f"{name} = {show(value)} must be a function or a torch module")
+    if n_arguments is None:
+        return
+    try:
+        inspect.signature(value).bind(*[None] * n_arguments)
+    except ValueError:  # some functions of other languages do not tell
+        return
+    except TypeError:
+        what = f"must be a function of {n_arguments} arguments"
+        raise UserError(f"{name} = {show(value)} {what}") from None
 
 
 def check_path(name: str, value: Any) -> Path:

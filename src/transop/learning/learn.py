@@ -142,7 +142,7 @@ def learn_operators(
         UserError: an argument has the wrong shape, type or value, or learning diverged.
     """
     scale = _check(z0, z1, n_steps, batch_size, learning_rate, latent_scale)
-    check_callable("callback", callback, optional=True)
+    check_callable("callback", callback, n_arguments=2, optional=True)
     generator = check_generator(generator)
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     start, end = z0.detach() / scale, z1.detach() / scale

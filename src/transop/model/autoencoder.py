@@ -169,8 +169,8 @@ class ManifoldAutoencoder(LatentModel):
             "frozen": check_flag("frozen", frozen),
         }
         unseen = ModulesShape((1,), (1,), 1, decoder is not None)
-        check_callable("encoder", encoder)
-        check_callable("decoder", decoder, optional=True)
+        check_callable("encoder", encoder, n_arguments=1)
+        check_callable("decoder", decoder, n_arguments=1, optional=True)
         network = ModuleAutoencoder(unseen, encoder, decoder, frozen=frozen)
         model = cls(network, TransportOperators(1, 1))
         model.to(check_device(device) if device is not None else _device_of(network))

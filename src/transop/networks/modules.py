@@ -274,8 +274,8 @@ def make_autoencoder(
         explained: share of the variance that they must cover, where the data allow it.
         frozen: keep the modules' weights as they are.
     """
-    check_callable("encoder", encoder)
-    check_callable("decoder", decoder, optional=True)
+    check_callable("encoder", encoder, n_arguments=1)
+    check_callable("decoder", decoder, n_arguments=1, optional=True)
     sample = images[:: max(1, len(images) // _MOST_TRIED)][:_MOST_TRIED]
     latents = _try(encoder, sample)
     latent_shape = tuple(latents.shape[1:])

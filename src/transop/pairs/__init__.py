@@ -105,7 +105,7 @@ def build_pairs(
         check_choice("split", split, list(dataset.splits))
     if input_size is not None:
         check_whole("input_size", input_size, least=_SMALLEST_INPUT, most=_LARGEST_INPUT)
-    check_callable("progress", progress, optional=True)
+    check_callable("progress", progress, n_arguments=3, optional=True)
     request = PairRequest(
         dataset=dataset,
         rows=torch.from_numpy(np.array(dataset.rows(slice(None) if split is None else split))),

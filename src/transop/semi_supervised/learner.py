@@ -16,7 +16,7 @@ from transop.data import ImageDataset, load_dataset
 from transop.errors import DataError, UserError
 from transop.inputs import (
     check_callable,
-    check_floats,
+    check_images,
     check_indices,
     check_kind,
     check_seed,
@@ -46,6 +46,7 @@ class FewLabelClassifier:
             label was hidden; None if that was not asked for.
         standard_error: of the expected accuracy.
         n_labelled, n_unlabelled: images it has learned from.
+        image_shape: channels, height and width of the images it takes.
     """
 
     network: nn.Module
@@ -54,11 +55,12 @@ class FewLabelClassifier:
     standard_error: float | None
     n_labelled: int
     n_unlabelled: int
+    image_shape: tuple[int, ...]
 
     @torch.inference_mode()
     def predict(self, images: Float[Tensor, "b c h w"]) -> list[str]:
         """Name the class of each image."""
-        batch = check_floats("images", images)
+        batch, _ = check_images(images, self.image_shape, next(self.network.parameters()))
         return [self.class_names[int(c)] for c in _logits(self.network, batch).argmax(1)]
 
 
@@ -92,7 +94,7 @@ def learn_from_few_labels(
     """
     check_kind("model", model, ManifoldAutoencoder, optional=True)
     check_kind("settings", settings, Consistency, optional=True)
-    check_callable("progress", progress)
+    check_callable("progress", progress, n_arguments=3)
     n_folds = check_whole("n_folds", n_folds, least=0)
     seed = check_seed("seed", seed)
     data, known, names = _read(source, labels, model)
@@ -109,6 +111,7 @@ def learn_from_few_labels(
         None if right is None else float(right.std() / np.sqrt(len(right))),
         n_labelled=len(rows),
         n_unlabelled=len(known) - len(rows),
+        image_shape=tuple(images.shape[1:]),
     )
 
 

@@ -69,7 +69,7 @@ def fit(
     resume = check_flag("resume", resume)
     place = None if out is None else check_path("out", out)
     check_kind("device", device, str, optional=True)
-    check_callable("progress", progress, optional=True)
+    check_callable("progress", progress, n_arguments=3, optional=True)
     if minutes is not None:
         if recipe is not None or settings or overrides or resume:
             raise SettingsError(
