@@ -29,7 +29,7 @@ import httpx
 
 BARS = {"start_seconds": 10.0, "slider_median_ms": 150.0, "errors": 0, "growth_share": 0.05}
 THINKING = 1.0  # seconds a visitor rests between two actions, on average
-ACTIONS = {"slider": 14, "next image": 2, "map": 2, "surprise": 1, "walk": 1}  # how often each
+ACTIONS = {"slider": 14, "next image": 2, "map": 2, "surprise": 1, "find-path": 1}  # how often each
 
 # In the page: move a slider as a hand would, wait until the new picture can be painted.
 MOVE = """async value => {

@@ -202,8 +202,26 @@ SABOTAGES = (
     Sabotage(
         "test_no_damaged_or_made_up_input_ends_in_a_traceback_a_hang_or_running_code",
         "data/array_files.py",
-        'raise DataError(\n            f"{name} is no idx file',
-        'raise ValueError(\n            f"{name} is no idx file',
+        "raise DataError(",
+        "raise ValueError(",
+    ),
+    Sabotage(
+        "test_nonsense_is_refused_in_one_line_or_used",
+        "inputs/tensors.py",
+        "if not isinstance(value, Tensor):",
+        "if False:",
+    ),
+    Sabotage(
+        "test_a_place_deeper_than_folders_can_be_is_a_mistake",
+        "files.py",
+        "if len(path.parts) > DEEPEST:",
+        "if False:",
+    ),
+    Sabotage(
+        "test_links_that_lead_in_a_circle_are_mistakes",
+        "files.py",
+        "except (OSError, RuntimeError) as error:",
+        "except KeyError as error:",
     ),
     Sabotage(
         "test_the_same_seed_gives_the_same_file_and_another_seed_another",

@@ -53,7 +53,7 @@ def use_path(page: Page, run: ExploredRun) -> None:
         page.wait_for_function(
             "before => document.querySelector('#path-end-image img').src !== before", arg=before
         )
-    page.click("#walk")
+    page.click("#find-path")
     page.wait_for_selector("#strips img")
 
 

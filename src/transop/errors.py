@@ -3,18 +3,25 @@
 from typing import Any
 
 _SHOWN = 60  # characters of a wrong value in a message
+_SHOWN_OF_NAME = 160  # of a file name
 
 
 def show(value: Any) -> str:
     """Write a wrong value for a message: one line, shortened, whatever it is."""
-    shape = getattr(value, "shape", None)
-    if shape is not None and not isinstance(value, int | float):
-        return f"{type(value).__name__} of shape {tuple(shape)}"
     try:
+        shape = getattr(value, "shape", None)
+        if shape is not None and tuple(shape):
+            return f"{type(value).__name__} of shape {tuple(shape)}"
         text = " ".join(repr(value).split())
     except Exception:  # a value that cannot even be shown, such as an integer of 5,000 digits
         return f"a {type(value).__name__}"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({type(value).__name__})"
+
+
+def shorten(name: str) -> str:
+    """Cut the middle out of a long file name."""
+    half = _SHOWN_OF_NAME // 2
+    return name if len(name) <= _SHOWN_OF_NAME else f"{name[:half]}...{name[-half:]}"
 
 
 class UserError(ValueError):
@@ -23,6 +30,10 @@ class UserError(ValueError):
 
 class SettingsError(UserError):
     """A setting is unknown, of the wrong type or impossible."""
+
+
+class TensorError(UserError):
+    """A tensor has the wrong shape, type or contents."""
 
 
 class DataError(UserError):

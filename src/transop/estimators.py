@@ -7,6 +7,7 @@ class, and everything but its own tools (clone, Pipeline, GridSearchCV) works.
 from __future__ import annotations
 
 import inspect
+import numbers
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,7 +15,9 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from transop.data.arrays import to_numpy
 from transop.errors import DataError, UserError
+from transop.inputs import check_choice, check_number, check_seed, check_times, check_whole
 from transop.learning import LearnedOperators, learn_operators
 from transop.learning.step import infer_quietly, measure_paths
 from transop.operators import sample_moves, transport_path
@@ -144,6 +147,9 @@ class TransportOperatorLearner(_Base):
             features: shape (rows, any), compared instead of X to find nearest neighbours.
         """
         rows = check_matrix(X, "X", smallest=2)
+        self._generator()  # refuses a seed before anything is learned
+        check_whole("n_blocks", self.n_blocks, least=1)
+        check_whole("n_neighbours", self.n_neighbours, least=1)
         self.n_features_in_ = rows.shape[1]
         _note_names(self, X)
         self._find_directions(rows)
@@ -179,7 +185,8 @@ class TransportOperatorLearner(_Base):
         """
         rows = self._check_fitted(X)
         z = self._reduce(rows)
-        scales = z.new_tensor(self.coefficient_scale_ * multiplier).expand(len(z), -1)
+        factor = check_number("multiplier", multiplier, "a number from 0 on")
+        scales = z.new_tensor(self.coefficient_scale_ * factor).expand(len(z), -1)
         generator = self._generator(random_state)
         moved, _ = sample_moves(self.learned_.operators, z, scales, generator=generator)
         return self._restore(rows, z, moved)
@@ -202,10 +209,11 @@ class TransportOperatorLearner(_Base):
             values of X0.
         """
         first, second = self._check_pairs(X0, X1)
-        times = torch.as_tensor(np.atleast_1d(np.asarray(t, dtype=np.float32)))
         z0, z1 = self._reduce(first), self._reduce(second)
+        times = check_times(t, z0)
         frames = transport_path(self.learned_.operators, self._infer(z0, z1), z0, times)
-        return np.stack([self._restore(first, z0, frames[:, i]) for i in range(len(times))], 1)
+        places = [self._restore(first, z0, frames[:, i]) for i in range(len(times))]
+        return np.stack(places, 1) if places else np.zeros((len(first), 0, first.shape[1]))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Give the mean share of the distance between neighbours in X that paths cover."""
@@ -230,22 +238,22 @@ class TransportOperatorLearner(_Base):
         Returns:
             The rows followed by ``n_copies`` moved copies of each, and the labels of all.
         """
-        rows, labels = check_matrix(X, "X", smallest=2), np.asarray(y)
+        rows, labels = check_matrix(X, "X", smallest=2), to_numpy(y, "y")
         if labels.shape[:1] != (len(rows),):
             raise DataError(
                 f"y has shape {labels.shape}; pass one label for each of {len(rows)} rows"
             )
+        n_copies = check_whole("n_copies", self.n_copies, least=0)
         self.fit(X)
-        copies = [
-            self.sample(rows, random_state=self.random_state + 1 + i) for i in range(self.n_copies)
-        ]
-        return np.concatenate([rows, *copies]), np.concatenate([labels] * (1 + self.n_copies))
+        first = 0 if self.random_state is None else self.random_state
+        copies = [self.sample(rows, random_state=first + 1 + i) for i in range(n_copies)]
+        return np.concatenate([rows, *copies]), np.concatenate([labels] * (1 + n_copies))
 
     def _find_directions(self, rows: Matrix) -> None:
         """Choose the directions that operators act on, and the origin of the flow."""
         n_rows, width = rows.shape
         self.mean_ = rows.mean(0)
-        wanted = self.n_components
+        wanted = _check_components(self.n_components)
         self.components_: np.ndarray | None = None
         self.n_components_, self.explained_share_ = width, 1.0
         if wanted == width or (wanted == "auto" and width <= _WIDE):
@@ -294,7 +302,9 @@ class TransportOperatorLearner(_Base):
 
     def _generator(self, seed: int | None = None) -> torch.Generator:
         chosen = self.random_state if seed is None else seed
-        return torch.Generator().manual_seed(0 if chosen is None else int(chosen))
+        return torch.Generator().manual_seed(
+            0 if chosen is None else check_seed("random_state", chosen)
+        )
 
     def _check_fitted(self, X: Any, name: str = "X", smallest: int = 1) -> Matrix:
         if not hasattr(self, "learned_"):
@@ -314,6 +324,10 @@ class TransportOperatorLearner(_Base):
         return first, second
 
 
+class _NoTable(DataError, TypeError):
+    """Something is no table of numbers; scikit-learn's tools expect a `TypeError`."""
+
+
 def check_matrix(values: Any, name: str, *, smallest: int = 1) -> Matrix:
     """Read a table of finite numbers, or say in one line what is wrong with it.
 
@@ -323,8 +337,8 @@ def check_matrix(values: Any, name: str, *, smallest: int = 1) -> Matrix:
         smallest: least number of rows.
     """
     if hasattr(values, "toarray"):
-        raise TypeError(f"{name} is a sparse matrix; pass a dense one, e.g. {name}.toarray()")
-    table = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+        raise _NoTable(f"{name} is a sparse matrix; pass a dense one, e.g. {name}.toarray()")
+    table = to_numpy(values, name)
     if np.iscomplexobj(table):
         raise DataError(f"Complex data not supported: {name} is {table.dtype}; pass real numbers")
     if table.ndim != 2:
@@ -335,8 +349,8 @@ def check_matrix(values: Any, name: str, *, smallest: int = 1) -> Matrix:
     if not np.issubdtype(table.dtype, np.floating) or table.dtype == np.float16:
         try:
             table = table.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise type(error)(
+        except (TypeError, ValueError, OverflowError) as error:
+            raise _NoTable(
                 f"{name} holds values that are no numbers ({error}); argument must be a number"
             ) from None
     if table.shape[1] == 0:
@@ -357,7 +371,7 @@ def check_matrix(values: Any, name: str, *, smallest: int = 1) -> Matrix:
 
 
 def _check_pair_list(pairs: Any, rows: Matrix) -> Int64[Tensor, "p 2"]:
-    table = np.asarray(pairs)
+    table = to_numpy(pairs, "pairs")
     if table.ndim != 2 or table.shape[1] != 2 or not np.issubdtype(table.dtype, np.integer):
         raise DataError(
             f"pairs has type {table.dtype} and shape {table.shape}; pass row numbers of shape "
@@ -368,21 +382,27 @@ def _check_pair_list(pairs: Any, rows: Matrix) -> Int64[Tensor, "p 2"]:
     return torch.from_numpy(table.astype(np.int64))
 
 
+def _check_components(wanted: Any) -> int | float | str:
+    """Take a number of directions, a share of the variance, or "auto"."""
+    if isinstance(wanted, str):
+        check_choice("n_components", wanted, ("auto",))
+        return wanted
+    if isinstance(wanted, numbers.Integral):
+        return check_whole("n_components", wanted, least=1)
+    what = "'auto', a whole number of directions, or a share of the variance between 0 and 1"
+    return check_number("n_components", wanted, what, high=1 - 1e-9, open=True)
+
+
 def _count_directions(
     wanted: int | float | str, shares: np.ndarray, n_blocks: int, most: int
 ) -> int:
     """Turn ``n_components`` into a number of directions that the blocks divide."""
-    if wanted == "auto":
-        count = min(int(np.searchsorted(shares, _EXPLAINED)) + 1, _WIDE, most)
-    elif isinstance(wanted, float) and 0 < wanted < 1:
+    if isinstance(wanted, int):
+        return check_whole("n_components", wanted, least=1, most=most)
+    if isinstance(wanted, float):
         count = min(int(np.searchsorted(shares, wanted)) + 1, most)
-    elif isinstance(wanted, int | np.integer) and 1 <= wanted <= most:
-        return int(wanted)
     else:
-        raise UserError(
-            f"n_components={wanted!r}; pass 'auto', a share between 0 and 1, or a number from 1 to "
-            f"{most}"
-        )
+        count = min(int(np.searchsorted(shares, _EXPLAINED)) + 1, _WIDE, most)
     rounded = -(-count // n_blocks) * n_blocks
     return rounded if rounded <= most else max(n_blocks, most // n_blocks * n_blocks)
 

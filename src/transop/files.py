@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 
+from transop.errors import UserError, shorten
+
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -28,6 +30,7 @@ _KINDS = {
 }
 _PROCESS_FOLDERS = (Path("/proc"), Path("/sys"))
 _ABANDONED_SECONDS = 24 * 3600
+DEEPEST = 200  # folders in folders; Python cannot make or remove a thousand
 
 
 def open_regular(path: str | Path) -> BufferedReader:
@@ -55,6 +58,34 @@ def read_regular(path: str | Path, *, most_bytes: int | None = None) -> bytes:
         if most_bytes is not None and size > most_bytes:
             raise OSError(errno.EFBIG, f"{size:,} bytes are more than {most_bytes:,}", str(path))
         return file.read(size)
+
+
+def real_path(path: Path) -> Path:
+    """Make a path absolute, links followed and ``~`` replaced by the home folder.
+
+    Raises:
+        UserError: links lead in a circle, or there is no such home folder.
+    """
+    try:
+        return path.expanduser().resolve()
+    except (OSError, RuntimeError) as error:
+        reason = str(error).replace(str(path), "").strip(" :'") or type(error).__name__
+        raise UserError(f"'{shorten(str(path))}' leads nowhere ({reason}); name another") from None
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder with those it lies in, unless it is there already.
+
+    Raises:
+        UserError: it would lie deeper than folders can be made and removed.
+        OSError: the system refuses.
+    """
+    if len(path.parts) > DEEPEST:
+        raise UserError(
+            f"'{shorten(str(path))}' is {len(path.parts)} folders deep; choose a place at most "
+            f"{DEEPEST} deep"
+        )
+    path.mkdir(parents=True, exist_ok=True)
 
 
 def is_process_folder(path: Path) -> bool:
@@ -95,7 +126,7 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
 
     A power cut leaves it behind; so folders that are more than a day old are removed first.
     """
-    parent.mkdir(parents=True, exist_ok=True)
+    make_folder(parent)
     for left in parent.glob(".unfinished-*"):
         with contextlib.suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:

@@ -17,6 +17,7 @@ from transop.config import PHASES, Settings, load_settings
 from transop.data import ImageDataset
 from transop.data.run_data import DataRecord, open_run_data
 from transop.errors import ArtifactError, UserError
+from transop.inputs import check_callable, check_device, check_flag, check_path
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
 
@@ -70,7 +71,10 @@ class Run:
             offline: never touch the network to find the images.
             progress: announces long work.
         """
-        folder = RunFolder(Path(path))
+        folder = RunFolder(check_path("path", path))
+        check_flag("offline", offline)
+        check_callable("progress", progress)
+        device = None if device is None else check_device(device)
         files = (folder.config_file, folder.model_file)
         try:
             is_run = any(file.is_file() for file in files)
@@ -172,7 +176,7 @@ class Run:
 
     def generator(self, purpose: str) -> torch.Generator:
         """Make a source of randomness; the same run seed and purpose give the same numbers."""
-        seed = self.settings.runtime.seed * 1000 + sum(purpose.encode())
+        seed = (self.settings.runtime.seed * 1000 + sum(purpose.encode())) % 2**63
         return torch.Generator().manual_seed(seed)
 
     def require_phase(self, phase: str) -> ManifoldAutoencoder:

@@ -1,10 +1,13 @@
 """Mistakes on the command line that once started something, or ended in a wrong exit code."""
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from transop import cli
+from transop import ManifoldAutoencoder, TransportOperators, cli
 from transop.config import load_settings
 from transop.errors import SettingsError
+from transop.networks import build_autoencoder
 from transop.training.session import check_devices, count_processors
 
 
@@ -86,3 +89,71 @@ def test_more_devices_than_a_batch_has_items_are_refused(monkeypatch):
     with pytest.raises(SettingsError, match=r"devices = 24.*operators\.batch_size = 8.*at most 8"):
         check_devices(settings)
     check_devices(load_settings("demo", ["runtime.devices=24"]))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A folder that commands take for a trained run."""
+    images = np.random.default_rng(0).integers(0, 256, (40, 16, 16), np.uint8)
+    np.savez(tmp_path / "data.npz", images=images)
+    model = ManifoldAutoencoder(
+        build_autoencoder("conv", image_size=16, channels=1, latent_dimension=3, width=2),
+        TransportOperators(2, 3),
+        phases=("autoencoder", "operators"),
+    )
+    folder = tmp_path / "run"
+    model.save_pretrained(folder)
+    settings = load_settings("demo", [f"data.source={tmp_path / 'data.npz'}"])
+    (folder / "config.toml").write_text(settings.to_toml())
+    return folder
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    (tmp_path / "pictures").mkdir()
+    Image.new("L", (16, 16)).save(tmp_path / "pictures" / "a.png")
+    return tmp_path / "pictures"
+
+
+def test_a_place_deeper_than_folders_can_be_is_a_mistake(
+    run, recipe, pictures, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.chdir(tmp_path)
+    deep = "a/" * 1200 + "b"
+    image = str(pictures / "a.png")
+    for command in (
+        ["report", str(run), "--out", deep],
+        ["train", recipe, "--out", deep],
+        ["augment", str(run), str(pictures), deep],
+        ["path", str(run), image, image, "--out", f"{deep}.png"],
+    ):
+        assert "folders deep; choose a place at most 200 deep" in refused(capfd, *command)
+    assert not (tmp_path / "a").exists()
+
+
+def test_links_that_lead_in_a_circle_are_mistakes(run, pictures, tmp_path, capfd):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    line = refused(capfd, "augment", str(run), str(pictures), str(loop))
+    assert "leads nowhere" in line
+    assert "leads nowhere" in refused(capfd, "data", "digits", "--path", str(loop), "--offline")
+    judge = ["--classifier", "torch.nn:Identity", "--weights", str(loop)]
+    assert "Too many levels of symbolic links" in refused(capfd, "invariance", str(run), *judge)
+
+
+def test_a_folder_is_no_place_for_a_report(run, capfd, monkeypatch):
+    monkeypatch.chdir(run)
+    assert "it is a folder" in refused(capfd, "report", ".", "--out", "..")
+
+
+def test_a_seed_that_torch_cannot_hold_is_a_mistake(run, pictures, tmp_path, capfd):
+    for seed in ("9" * 20, "-1", "9" * 400):
+        out = str(tmp_path / "out")
+        line = refused(capfd, "augment", str(run), str(pictures), out, "--seed", seed)
+        assert "--seed" in line
+
+
+def test_times_beyond_single_precision_are_a_mistake(run, pictures, capfd):
+    image = str(pictures / "a.png")
+    for times in ("1e308,-1e308", "-1e308:1e308:3", "nan"):
+        assert "--t" in refused(capfd, "path", str(run), image, image, "--t", times)

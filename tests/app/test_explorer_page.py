@@ -215,10 +215,10 @@ def show(page, view):
         page.locator(".overflow-dropdown button", has_text=view).click()
 
 
-def test_a_path_is_walked_its_time_moved_and_offered_as_files(address, visit):
+def test_a_path_is_found_its_time_moved_and_offered_as_files(address, visit):
     page = visit(address)
     show(page, "Path")
-    page.click("#walk")
+    page.click("#find-path")
     page.wait_for_selector("#strips .tp-curve")
     assert page.locator("#strips img").count() == 2 * 17
     assert "latent length away" in page.locator("#path-facts").inner_text()
@@ -250,7 +250,7 @@ def test_a_path_begins_at_an_upload_and_ends_at_a_drawing(address, visit, tmp_pa
     tabs.nth(1).get_by_role("tab", name="Draw").click()
     draw(page, "#path-end-draw canvas")
     wait_until(lambda: end.get_attribute("src") != before[1])
-    page.click("#walk")
+    page.click("#find-path")
     page.wait_for_selector("#strips img")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.failures == []
@@ -335,7 +335,7 @@ def test_a_run_with_nothing_but_operators_still_moves_and_walks(bare_address, vi
     page.wait_for_selector("#surprises img")
     assert page.locator("#surprises img").count() == 8
     show(page, "Path")
-    page.click("#walk")
+    page.click("#find-path")
     page.wait_for_selector("#strips :text('No probability curve')")
     assert page.failures == []
 
@@ -349,7 +349,7 @@ def test_every_view_works_with_colour_images(colour_address, visit):
         show(page, view)
         page.wait_for_selector(f"{sign} >> visible=true")
     show(page, "Path")
-    page.click("#walk")
+    page.click("#find-path")
     page.wait_for_selector("#strips .tp-curve")
     assert page.failures == []
 

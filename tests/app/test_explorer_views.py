@@ -12,7 +12,7 @@ from transop.errors import UserError
 from transop.explorer import ExploredRun
 from transop.explorer.augment import augment_images
 from transop.explorer.latent_map import draw_map, ranges_at
-from transop.explorer.path import notable_classes, walk
+from transop.explorer.path import find_path, notable_classes
 from transop.explorer.transform import start_from
 from transop.report.describe import environment_rows, phase_results
 
@@ -28,42 +28,42 @@ def bare(make_run):
 
 
 @pytest.fixture(scope="module")
-def walked(run):
-    return walk(run, run.example(None, 1), run.example(None, 2))
+def found(run):
+    return find_path(run, run.example(None, 1), run.example(None, 2))
 
 
-def test_both_ways_start_at_the_reconstruction_of_the_start(run, walked):
+def test_path_and_line_start_at_the_reconstruction_of_the_start(run, found):
     expected = run.model.reconstruct(run.example(None, 1)).numpy()
-    at = walked.position(0)
-    np.testing.assert_allclose(walked.path.frames[at], expected, atol=1e-5)
-    np.testing.assert_allclose(walked.line.frames[at], expected, atol=1e-5)
+    at = found.track.position(0)
+    np.testing.assert_allclose(found.path.frames[at], expected, atol=1e-5)
+    np.testing.assert_allclose(found.line.frames[at], expected, atol=1e-5)
 
 
-def test_the_straight_line_arrives_at_the_end(run, walked):
+def test_the_straight_line_arrives_at_the_end(run, found):
     expected = run.model.reconstruct(run.example(None, 2)).numpy()
-    np.testing.assert_allclose(walked.line.frames[walked.position(1)], expected, atol=1e-4)
+    np.testing.assert_allclose(found.line.frames[found.track.position(1)], expected, atol=1e-4)
 
 
-def test_a_walk_goes_from_minus_one_to_three(walked):
-    assert walked.times[[0, -1]].tolist() == [-1.0, 3.0]
-    assert walked.times[walked.position(1)] == 1.0
+def test_a_path_goes_from_minus_one_to_three(found):
+    assert found.track.times[[0, -1]].tolist() == [-1.0, 3.0]
+    assert found.track.times[found.track.position(1)] == 1.0
 
 
-def test_a_walk_agrees_with_the_models_own_path(run, walked):
+def test_a_path_agrees_with_the_models_own_path(run, found):
     frames = run.model.path(run.example(None, 1), run.example(None, 2), t=[2.0]).numpy()
-    np.testing.assert_allclose(walked.path.frames[walked.position(2)], frames[0], atol=1e-4)
+    np.testing.assert_allclose(found.path.frames[found.track.position(2)], frames[0], atol=1e-4)
 
 
-def test_curves_are_drawn_for_the_classes_at_both_ends_and_for_those_that_win_between(walked):
-    chosen = notable_classes(walked)
-    assert int(walked.path.probabilities[walked.position(0)].argmax()) == chosen[0]
-    assert int(walked.line.probabilities[walked.position(1)].argmax()) in chosen[:2]
-    winners = set(walked.path.probabilities.argmax(1)) | set(walked.line.probabilities.argmax(1))
+def test_curves_are_drawn_for_the_classes_at_both_ends_and_for_those_that_win_between(found):
+    chosen = notable_classes(found)
+    assert int(found.path.probabilities[found.track.position(0)].argmax()) == chosen[0]
+    assert int(found.line.probabilities[found.track.position(1)].argmax()) in chosen[:2]
+    winners = set(found.path.probabilities.argmax(1)) | set(found.line.probabilities.argmax(1))
     assert set(chosen) == winners
 
 
-def test_a_bare_run_walks_without_probabilities(bare):
-    found = walk(bare, torch.rand(1, 16, 16), torch.rand(1, 16, 16))
+def test_a_bare_run_finds_paths_without_probabilities(bare):
+    found = find_path(bare, torch.rand(1, 16, 16), torch.rand(1, 16, 16))
     assert found.path.probabilities is None
     assert notable_classes(found) == []
 

@@ -21,6 +21,7 @@ PUBLIC_MODULES = {
     "extras",
     "identity",
     "inference",
+    "inputs",
     "learning",
     "model",
     "networks",

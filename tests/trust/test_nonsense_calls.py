@@ -5,9 +5,11 @@ import pytest
 import torch
 
 import transop
+from transop import operators
 from transop.augment import Guard, augment_folder
 from transop.errors import UserError
 from transop.networks import CoefficientEncoder, build_autoencoder, build_classifier
+from transop.semi_supervised import Consistency, learn_from_few_labels, weigh_neighbours
 
 
 class Unshowable:
@@ -82,6 +84,25 @@ def guarded_by(answer):
     return transop.TransportAugment(MODEL, guard=Guard(lambda _: answer))(X)
 
 
+def fit_table(X=Z, *, pairs=None, features=None, y=None, t=(0.0,), multiplier=1.0, **options):
+    """Learn from a table and use what was learned."""
+    few = {"n_operators": 1, "n_steps": 1, "sparsity_weight": 0.1} | options
+    learner = transop.TransportOperatorLearner(**few).fit(X, pairs=pairs, features=features)
+    learner.path(X, X, t)
+    learner.sample(X, multiplier=multiplier)
+    learner.fit_resample(X, [0] * len(X) if y is None else y)
+
+
+def learn_from_few(images=X, labels=(0, 1, 0, 1, -1, -1), model=MODEL, n_folds=0, **options):
+    """Learn a classifier in one step."""
+    few = {"settings": Consistency(n_steps=1, n_labelled=2, n_unlabelled=2)} | options
+    learn_from_few_labels(images, model, labels, n_folds=n_folds, **few).predict(X)
+
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (12, 16, 16), np.uint8)
+DATASET = transop.load_dataset(PIXELS)
+FLOW = {"operators": PSI, "coefficients": C, "points": Z}
+LEARNING = {"z0": Z, "z1": Z + 1, "n_operators": 1, "n_steps": 1, "sparsity_weight": 0.1}
 network = {"name": "conv", "image_size": 16, "channels": 1, "latent_dimension": 4, "width": 4}
 lenet = {"name": "lenet", "image_size": 16, "channels": 1, "n_classes": 3}
 parts = {"autoencoder": MODEL.autoencoder, "operators": MODEL.operators}
@@ -132,9 +153,68 @@ CALLS = {
         *("variance", "generator"),
     ),
     **spoil(
+        transop.learn_operators,
+        LEARNING,
+        *(*LEARNING, "operator_decay", "real_part_penalty", "real_part_tolerance"),
+        *("batch_size", "learning_rate", "latent_scale", "initial", "n_blocks", "block_layout"),
+        *("generator", "callback"),
+    ),
+    **spoil(
+        transop.choose_objective,
+        {name: LEARNING[name] for name in ("z0", "z1", "n_operators", "n_steps")},
+        *("z0", "z1", "n_operators", "n_steps", "covered", "most_used", "generator"),
+    ),
+    **spoil(fit_table, {}, "X", "pairs", "features", "y", "t", "multiplier", "n_components"),
+    **spoil(fit_table, {}, "n_operators", "n_neighbours", "n_blocks", "random_state", "n_copies"),
+    **spoil(
+        transop.infer_coefficients,
+        {"operators": PSI, "z0": Z, "z1": Z, "sparsity_weight": 0.1},
+        *("operators", "z0", "z1", "sparsity_weight", "solver", "restarts", "initial"),
+        *("max_iterations", "tolerance", "generator"),
+    ),
+    **spoil(
+        transop.ManifoldAutoencoder.from_modules,
+        {"encoder": torch.nn.Flatten(), "images": torch.rand(4, 1, 3, 1)},
+        *("encoder", "decoder", "images", "n_operators", "dimension", "explained", "frozen"),
+        "device",
+    ),
+    **spoil(
         transop.load_dataset,
-        {"source": np.zeros((2, 16, 16), np.uint8)},
-        *("source", "labels", "image_size", "channels", "seed", "path", "cache_dir", "fit"),
+        {"source": PIXELS},
+        *("source", "labels", "path", "image_size", "channels", "fit", "crop", "split"),
+        *("cache_dir", "seed", "offline", "progress"),
+    ),
+    **spoil(
+        transop.build_pairs,
+        {"dataset": DATASET, "strategy": "random"},
+        *("dataset", "strategy", "n_neighbours", "split", "weights", "input_size", "search"),
+        *("cache_dir", "device", "progress"),
+    ),
+    **spoil(transop.build_pairs, {"dataset": DATASET, "strategy": "given"}, "given"),
+    **spoil(transop.build_pairs, {"dataset": DATASET, "strategy": "latent"}, "latents"),
+    **spoil(DATASET.batch, {"indices": [0]}, "indices", "device", "dtype"),
+    **spoil(DATASET.subset, {}, "split"),
+    **spoil(transop.Run.open, {"path": "no"}, "path", "device", "offline", "progress"),
+    **spoil(operators.arc_length, FLOW, *FLOW, "until"),
+    **spoil(operators.will_overflow, FLOW, *FLOW, "until", "limit"),
+    **spoil(operators.closing_period, {"operators": PSI}, "operators", "tolerance", "max_turns"),
+    **spoil(
+        operators.sample_moves,
+        {"operators": PSI, "points": Z, "scales": C},
+        *("operators", "points", "scales", "generator", "uniform"),
+    ),
+    **spoil(operators.laplace_kl, {"scale": C + 1, "prior_scale": 1.0}, "scale", "prior_scale"),
+    **spoil(
+        learn_from_few,
+        {},
+        *("images", "labels", "model", "settings", "n_folds", "seed"),
+    ),
+    **spoil(Consistency, {}, *vars(Consistency())),
+    **spoil(weigh_neighbours, {"features": Z}, "features", "n_neighbours"),
+    **spoil(
+        transop.fit,
+        {"source": PIXELS},
+        "minutes",
     ),
     **spoil(
         transop.fit,

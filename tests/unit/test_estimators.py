@@ -175,7 +175,7 @@ def test_what_does_not_fit_the_learned_columns_is_refused(fitted):
         fitted.infer(np.ones((2, 6)), np.ones((3, 6)))
     with pytest.raises(ValueError, match="call fit first"):
         TransportOperatorLearner().sample(np.ones((2, 3)))
-    with pytest.raises(UserError, match="n_components=99"):
+    with pytest.raises(UserError, match="n_components = 99"):
         TransportOperatorLearner(2, n_components=99, **QUICK).fit(ring(9)[0])
     with pytest.raises(UserError, match="y has shape"):
         TransportOperatorLearner(2, **QUICK).fit_resample(ring(9)[0], [1, 2])

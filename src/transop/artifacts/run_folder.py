@@ -26,6 +26,7 @@ from transop.artifacts.state import (
     write_json,
 )
 from transop.errors import ArtifactError
+from transop.files import make_folder
 
 
 def _is_until(record: Mapping[str, Any], step: int) -> bool:
@@ -96,7 +97,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Keep a second process from writing into the same run."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             lock = FileLock(self.path / ".lock")
             lock.acquire(timeout=0)
         except Timeout:

@@ -20,7 +20,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from transop.errors import ArtifactError
-from transop.files import read_regular, reason_of, refuse_odd_target
+from transop.files import make_folder, read_regular, reason_of, refuse_odd_target
 
 FORMAT_VERSION = 1
 _LARGEST_JSON = 2**26  # bytes
@@ -31,7 +31,7 @@ _KEYED = "__keyed__"
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file's content in one step, so that no reader ever sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     try:
         refuse_odd_target(path)
     except OSError as error:

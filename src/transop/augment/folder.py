@@ -17,7 +17,7 @@ from torch import Tensor
 
 from transop.data.picture import EXTENSIONS, UnreadablePicture, read_picture
 from transop.errors import DataError, UserError
-from transop.files import open_regular
+from transop.files import make_folder, open_regular, real_path
 from transop.inputs import check_path, check_whole
 from transop.progress import Progress, silent
 
@@ -97,7 +97,7 @@ def _check_folders(source: Path, target: Path, *, overwrite: bool) -> None:
         raise DataError(f"'{source}' is not a folder of images")
     if target.exists() and not target.is_dir():
         raise UserError(f"'{target}' is a file; choose a folder")
-    if target.resolve().is_relative_to(source.resolve()):
+    if real_path(target).is_relative_to(real_path(source)):
         raise UserError(
             f"'{target}' lies inside '{source}' and would be augmented with it; choose another"
         )
@@ -155,7 +155,7 @@ def _write(target: Path, file: _File, image: Float[np.ndarray, "c h w"], number:
     buffer = BytesIO()
     kind = Image.registered_extensions()[suffix.lower()]
     picture.save(buffer, format=kind, **({"quality": _JPEG_QUALITY} if kind == "JPEG" else {}))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     aside.write_bytes(buffer.getvalue())
     aside.replace(path)

@@ -11,11 +11,12 @@ from torch.utils.data import get_worker_info
 
 from transop.augment.guard import Guard, GuardedWalk, GuardedWalks
 from transop.augment.walk import retrace, walk
-from transop.errors import UserError, show
+from transop.errors import UserError
 from transop.inputs import (
     check_choice,
     check_flag,
     check_generator,
+    check_kind,
     check_latents,
     check_number,
     check_tensor,
@@ -96,8 +97,7 @@ class TransportAugment(nn.Module):
             generator: where the randomness comes from.
         """
         super().__init__()
-        if not isinstance(model, ManifoldAutoencoder):
-            raise UserError(f"model = {show(model)} must be a ManifoldAutoencoder")
+        check_kind("model", model, ManifoldAutoencoder)
         self.__dict__["model"] = model  # no submodule: whoever holds us must not train or store it
         self.p = check_number("p", p, "a probability, from 0 to 1", high=1)
         self.same_on_batch = check_flag("same_on_batch", same_on_batch)

@@ -167,6 +167,8 @@ def _machine_failed(cause: BaseException | None) -> bool:
 
 def _system_line(error: OSError) -> str:
     """Say what the operating system refused, about which file, and what to do."""
+    from transop.errors import shorten
+
     remedies = {
         errno.ENOSPC: "free some space or choose another --out",
         errno.EDQUOT: "free some space or choose another --out",
@@ -175,13 +177,9 @@ def _system_line(error: OSError) -> str:
         errno.ENAMETOOLONG: "choose a shorter name",
     }
     reason = error.strerror or str(error) or type(error).__name__
-    about = f" '{_shortened(str(error.filename))}'" if error.filename is not None else ""
+    about = f" '{shorten(str(error.filename))}'" if error.filename is not None else ""
     remedy = remedies.get(error.errno or 0)
     return f"{reason}{about}" + (f"; {remedy}" if remedy else "")
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= 200 else f"{name[:100]}...{name[-60:]}"
 
 
 def _silence_stdout() -> None:

@@ -45,7 +45,7 @@ def augment(
         Path | None,
         typer.Option(metavar="FILE.png", help="Draw the first images and their copies."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
     force: Annotated[
         bool, typer.Option("--force", help="Write into OUT even if it has files.")
     ] = False,
@@ -58,18 +58,22 @@ def augment(
     import torch
 
     from transop.augment import TransportAugment, augment_folder
+    from transop.inputs import check_seed
     from transop.run import Run
 
+    generator = torch.Generator().manual_seed(check_seed("--seed", seed))
     model = Run.open(run).require_phase("operators")
-    settings: dict[str, Any] = {
-        "p": p,
-        "source": scales,
-        "multiplier": multiplier,
-        "n_steps": steps,
-        "guard": guard,
-        "residual": residual,
-    }
-    moves = TransportAugment(model, generator=torch.Generator().manual_seed(seed), **settings)
+    source_of_scales: Any = scales  # checked by the transform
+    moves = TransportAugment(
+        model,
+        p,
+        source=source_of_scales,
+        multiplier=multiplier,
+        n_steps=steps,
+        guard=guard,
+        residual=residual,
+        generator=generator,
+    )
     report = augment_folder(
         moves, source, target, n_copies=n_copies, overwrite=force, progress=terminal.progress
     )
@@ -92,14 +96,9 @@ def _draw_sheet(report: FolderReport, file: Path) -> None:
     import numpy as np
 
     from transop.artifacts import write_atomically
-    from transop.plotting import image_grid, render_figure
+    from transop.plotting import contact_sheet, render_figure
 
-    rows = np.stack([images[:13] for images in report.shown])
-    figure = image_grid(
-        rows,
-        column_labels=["image", *(str(number) for number in range(1, rows.shape[1]))],
-        boxed=[(row, 0) for row in range(len(rows))],
-    )
+    figure = contact_sheet(np.stack([images[:13] for images in report.shown]))
     write_atomically(file, render_figure(figure, "svg" if file.suffix.lower() == ".svg" else "png"))
 
 

@@ -93,7 +93,7 @@ def _judge_with(
     sys.path.insert(0, os.getcwd())  # noqa: PTH109  (as `python -m` would)
     changes = [f"classifier.factory={factory}", "classifier.domain=image", "identity.source=auto"]
     if weights is not None:
-        changes.append(f"classifier.weights={str(weights.resolve())!r}")
+        changes.append(f"classifier.weights={str(weights.absolute())!r}")
     settings = opened.settings.updated(changes)
     name = "".join(c if c.isalnum() else "-" for c in factory)
     folder = RunFolder(opened.path / "classifiers" / name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 _KINDS = (".png", ".svg", ".gif")
 _MOST_FRAMES = 500
+_FARTHEST = 1e30  # beyond it single precision ends
 
 
 def path(
@@ -77,10 +77,10 @@ def parse_times(text: str) -> list[float]:
             times = [float(part) for part in text.split(",")]
     except ValueError:
         times = []
-    if not (0 < len(times) <= _MOST_FRAMES and all(math.isfinite(t) for t in times)):
+    if not (0 < len(times) <= _MOST_FRAMES and all(abs(t) <= _FARTHEST for t in times)):
         raise UserError(
             f"--t '{text}' is not a list such as 0,0.5,1 or a range such as 0:2:9 "
-            f"(from:to:count) of at most {_MOST_FRAMES} numbers"
+            f"(from:to:count) of at most {_MOST_FRAMES} numbers up to {_FARTHEST:g}"
         )
     return times
 

@@ -13,6 +13,8 @@ from pydantic import (
     model_validator,
 )
 
+from transop.errors import show
+
 PHASES = ("autoencoder", "operators", "fine_tuning", "classifier", "coefficient_encoder")
 # Named parts of an image: left, top, right, bottom as shares of width and height.
 CROPS = {
@@ -30,9 +32,13 @@ class Section(BaseModel):
     )
 
 
+_LARGEST_CROP = 100_000  # pixels
+
+
 def check_crop(crop: Any) -> None:
     """Refuse a crop that is neither a side in pixels, nor a known name, nor a box of shares."""
-    if crop is None or (isinstance(crop, int) and not isinstance(crop, bool) and crop > 0):
+    whole = isinstance(crop, int) and not isinstance(crop, bool)
+    if crop is None or (whole and 0 < crop <= _LARGEST_CROP):
         return
     if isinstance(crop, str) and crop in CROPS:
         return
@@ -41,7 +47,7 @@ def check_crop(crop: Any) -> None:
         if numbers and crop[0] < crop[2] and crop[1] < crop[3]:
             return
     raise ValueError(
-        f"crop={crop!r} is impossible; use the side of the central square in pixels, one of "
+        f"crop = {show(crop)} is impossible; use the side of the central square in pixels, one of "
         f"{', '.join(map(repr, CROPS))}, or [left, top, right, bottom] as shares from 0 to 1"
     )
 

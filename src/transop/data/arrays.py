@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Int64, UInt8
 from PIL import Image
+from torch import Tensor
 
 from transop.data.dataset import (
     SPLIT_NAMES,
@@ -27,7 +29,7 @@ from transop.data.dataset import (
 from transop.data.picture import GREY_MODES, square_pixels
 from transop.data.request import DatasetRequest
 from transop.errors import DataError, show
-from transop.inputs import check_tensor
+from transop.inputs import check_dense
 
 _log = logging.getLogger(__name__)
 
@@ -113,9 +115,9 @@ def labels_from_array(
         return None
     array = to_numpy(labels, name)
     if array.dtype.kind not in "iubf" or not np.array_equal(array, np.floor(array)):
+        example = show(array.flat[0] if array.size else None)
         raise DataError(
-            f"{name} are not integers (type {array.dtype}, for instance "
-            f"{show(array.flat[:1].tolist())}); "
+            f"{name} are not integers (type {array.dtype}, for instance {example}); "
             "number the classes from 0, e.g. np.unique(labels, return_inverse=True)[1]"
         )
     if array.ndim == 2 and array.shape[1] == 1:
@@ -139,14 +141,15 @@ def labels_from_array(
 
 def to_numpy(array: Any, name: str) -> np.ndarray:
     """See a numpy array, torch tensor or nested list as a numpy array, without copying."""
-    if hasattr(array, "detach"):
-        array = check_tensor(name, array).detach().cpu()
-        if array.is_floating_point():
-            array = array.float()  # numpy knows no bfloat16
+    if isinstance(array, Tensor):
+        check_dense(**{name: array})
+        array = array.detach().cpu()
+        if array.dtype == torch.bfloat16:  # numpy knows none
+            array = array.float()
         array = array.numpy()
     try:
         return np.asanyarray(array)
-    except ValueError as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise DataError(
             f"{name} cannot be seen as one array ({error}); all images must have the same shape"
         ) from None

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from transop.artifacts.mapped import digest_rows
 from transop.errors import DataError
+from transop.inputs import check_device, check_indices, check_kind, check_tensor
 
 SPLIT_NAMES = ("train", "validation", "test")
 # Share of the images that goes to validation and to test, when the source has no splits.
@@ -139,9 +140,11 @@ class ImageDataset:
         Returns:
             The pixel values divided by 255.
         """
-        rows = indices if isinstance(indices, slice) else np.asarray(indices)
+        check_kind("dtype", dtype, torch.dtype)
+        place = None if device is None else check_device(device)
+        rows = indices if isinstance(indices, slice) else self._positions(indices)
         chosen = np.array(self.images[rows], order="C")  # a copy: never a view on the map
-        return torch.from_numpy(chosen).to(device).to(dtype).div_(255.0)
+        return torch.from_numpy(chosen).to(place).to(dtype).div_(255.0)
 
     def subset(self, split: str | Indices) -> "ImageDataset":
         """Take one split, or any choice of images, as a data set of its own.
@@ -200,7 +203,16 @@ class ImageDataset:
             return self.splits[split]
         if isinstance(split, slice):
             return np.arange(len(self), dtype=np.int64)[split]
-        return np.asarray(split, dtype=np.int64)
+        return self._positions(split)
+
+    def _positions(self, indices: Any) -> Int64[np.ndarray, " batch"]:
+        """Take numbers of images, negative ones counting from the end, or a mask."""
+        given = check_tensor("indices", indices).detach().cpu()
+        if given.dtype == torch.bool and given.shape == (len(self),):
+            return given.nonzero().flatten().numpy()
+        if given.numel() == 0:
+            return np.zeros(0, dtype=np.int64)
+        return check_indices("indices", given, len(self), least=-len(self)).numpy()
 
     def _check_rows(self) -> None:
         for name, column in self._columns().items():

@@ -25,7 +25,8 @@ from transop.data.picture import Crop, Fit, check_options, conform
 from transop.data.pictures import load_folder, load_zip
 from transop.data.request import DatasetRequest, cache_folder
 from transop.errors import DataError
-from transop.inputs import check_path, check_whole
+from transop.files import real_path
+from transop.inputs import check_callable, check_flag, check_kind, check_path, check_seed
 from transop.progress import Progress, silent
 
 # A name, a path, an array, a tensor, a data set of torch or Hugging Face, or several by split.
@@ -76,9 +77,13 @@ def load_dataset(
         The data set; odd but usable data is described in its ``meta.notes``.
 
     Raises:
+        UserError: an option is impossible.
         DataError: the source is unknown, unreachable, unreadable or holds no images.
     """
     check_options(image_size, channels, fit, crop)
+    check_kind("split", split, str, optional=True)
+    check_callable("progress", progress, optional=True)
+    folder = cache_folder() if cache_dir is None else check_path("cache_dir", cache_dir)
     request = DatasetRequest(
         path=None if path is None else check_path("path", path),
         image_size=image_size,
@@ -86,11 +91,9 @@ def load_dataset(
         fit=fit,
         crop=crop,
         split=split,
-        cache_dir=cache_folder()
-        if cache_dir is None
-        else check_path("cache_dir", cache_dir).expanduser().resolve(),
-        seed=check_whole("seed", seed, least=0, most=2**63 - 1),
-        offline=offline,
+        cache_dir=real_path(folder),
+        seed=check_seed("seed", seed),
+        offline=check_flag("offline", offline),
         progress=silent if progress is None else progress,
         options=options,
     )

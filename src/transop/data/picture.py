@@ -13,7 +13,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch.nn import functional
 
 from transop.config import CROPS, check_crop
-from transop.errors import DataError, show
+from transop.errors import DataError
+from transop.inputs import check_choice, check_whole
 
 _log = logging.getLogger(__name__)
 
@@ -154,16 +155,11 @@ def _flatten(picture: Image.Image) -> Image.Image:
 
 def check_options(image_size: Any, channels: Any, fit: Any, crop: Any) -> None:
     """Refuse an impossible image size, number of channels, fit or crop."""
-    whole = isinstance(image_size, int) and not isinstance(image_size, bool)
-    if image_size is not None and not (whole and SMALLEST_SIZE <= image_size <= LARGEST_SIZE):
-        raise DataError(
-            f"image_size={show(image_size)} is impossible; "
-            f"use a whole number from {SMALLEST_SIZE} to {LARGEST_SIZE}"
-        )
-    if not isinstance(channels, int | None) or channels not in (None, 1, 3):
-        raise DataError(f"channels={show(channels)} is impossible; use 1 (grey) or 3 (colour)")
-    if not isinstance(fit, str) or fit not in ("crop", "pad"):
-        raise DataError(f"fit={show(fit)} is unknown; use 'crop' (central square) or 'pad' (whole)")
+    if image_size is not None:
+        check_whole("image_size", image_size, least=SMALLEST_SIZE, most=LARGEST_SIZE)
+    if channels is not None and check_whole("channels", channels, least=1, most=3) == 2:
+        raise DataError("channels = 2 is impossible; use 1 (grey) or 3 (colour)")
+    check_choice("fit", fit, ("crop", "pad"))
     try:
         check_crop(crop)
     except ValueError as error:

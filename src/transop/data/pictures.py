@@ -258,7 +258,7 @@ def zip_entries(path: Path, archive: zipfile.ZipFile) -> Iterator[Entry]:
     """Describe the files in an open archive."""
     origin = path.resolve()
     for info in archive.infolist():
-        if not info.is_dir():
+        if info.filename and not info.filename.endswith("/"):  # a damaged one may have no name
             stamp = f"{origin} {info.CRC:x} {info.file_size}"
             opener = partial(_open_member, archive, info)
             yield Entry(PurePosixPath(info.filename), stamp, opener)

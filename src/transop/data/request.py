@@ -12,7 +12,8 @@ import numpy as np
 
 from transop.data.dataset import ImageDataset
 from transop.data.picture import Crop, Fit, conform
-from transop.errors import DataError
+from transop.errors import DataError, show
+from transop.files import real_path
 from transop.progress import Progress, silent
 
 
@@ -57,7 +58,7 @@ class DatasetRequest:
         valid = (*splits, "random")
         if self.split is not None and self.split not in valid:
             raise DataError(
-                f"split={self.split!r} does not exist for data set {name!r}; choose one of "
+                f"split={show(self.split)} does not exist for data set {name!r}; choose one of "
                 f"{', '.join(valid)}, or leave it out for the split of the source"
             )
 
@@ -69,7 +70,7 @@ def cache_folder() -> Path:
     """Name the user's cache: ``TRANSOP_CACHE``, else the platform's cache folder / transop."""
     named = os.environ.get("TRANSOP_CACHE")
     if named:
-        return Path(named).expanduser().resolve()
+        return real_path(Path(named))
     from platformdirs import user_cache_path
 
     return user_cache_path("transop", appauthor=False)

@@ -15,6 +15,7 @@ from transop.data.dataset import ImageDataset
 from transop.data.findings import require_trainable
 from transop.data.load import dataset_from_settings, load_dataset
 from transop.errors import ArtifactError, DataError
+from transop.files import real_path
 from transop.progress import Progress, silent
 
 logger = logging.getLogger(__name__)
@@ -218,7 +219,7 @@ def _absolute(source: str) -> str:
 
     if source == ARRAY or source in known_datasets():
         return source
-    return str(Path(source).expanduser().resolve())
+    return str(real_path(Path(source)))
 
 
 def _size(image_shape: tuple[int, int, int]) -> str:

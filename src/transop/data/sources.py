@@ -14,7 +14,7 @@ from typing import IO, cast
 
 from transop.data.request import DatasetRequest
 from transop.errors import DataError
-from transop.files import open_regular, require_regular, scratch_folder
+from transop.files import open_regular, real_path, require_regular, scratch_folder
 from transop.progress import Progress
 
 _log = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ def obtain(catalogue: Catalogue, request: DatasetRequest) -> Obtained:
 
 def _from_user(catalogue: Catalogue, path: Path) -> Obtained:
     """Use the folder the user named, or say what is wrong with it."""
-    folder = path.expanduser()
+    folder = real_path(path)
     if folder.is_file():
         folder = folder.parent
     try:

@@ -23,12 +23,12 @@ _ON_SHEET = 12
 
 @dataclass(frozen=True)
 class Augmented:
-    """What augmentation gave: the first images with their copies, as a picture too, and a zip."""
+    """What augmentation gave: a picture of the first images with their copies, and a zip of all."""
 
-    shown: Float[np.ndarray, "n k c h w"]
     sheet: bytes
     archive: bytes
     n_images: int
+    n_shown: int
     n_copies: int
 
 
@@ -53,8 +53,9 @@ def augment_images(
         raise UserError("there is no image to augment; upload some, or a zip of them")
     if not 1 <= n_copies <= MOST_COPIES:
         raise UserError(f"copies = {n_copies} must be between 1 and {MOST_COPIES}")
-    # Imported here: it loads torch's compiler, which would delay the page by seconds.
+    # Imported here: torch's compiler and Matplotlib would delay the page by seconds.
     from transop.augment import TransportAugment
+    from transop.plotting import contact_sheet, render_figure
 
     generator = torch.Generator().manual_seed(seed)
     augment = TransportAugment(run.model, multiplier=multiplier, generator=generator)
@@ -62,15 +63,8 @@ def augment_images(
     copies = torch.stack([augment(given) for _ in range(n_copies)], dim=1)
     everything = torch.cat([given[:, None], copies], dim=1).numpy()
     shown, archive = everything[:_ON_SHEET], _pack(list(images), everything)
-    return Augmented(shown, _sheet(shown), archive, len(given), n_copies)
-
-
-def _sheet(rows: Float[np.ndarray, "n k c h w"]) -> bytes:
-    from transop.plotting import image_grid, render_figure
-
-    labels = ["image", *(str(number) for number in range(1, rows.shape[1]))]
-    boxed = [(row, 0) for row in range(len(rows))]
-    return render_figure(image_grid(rows, column_labels=labels, boxed=boxed), "png")
+    sheet = render_figure(contact_sheet(shown), "png")
+    return Augmented(sheet, archive, len(given), len(shown), n_copies)
 
 
 def _pack(names: list[str], rows: Float[np.ndarray, "n k c h w"]) -> bytes:

@@ -35,16 +35,17 @@ def address(content: bytes, kind: str) -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def picture(image: Float[np.ndarray, "c h w"], words: str, *, size: str = "large") -> str:
-    """Show an image enlarged with crisp pixels; ``words`` describe it to those who cannot see."""
-    source = address(png(image), "image/png")
-    return f'<img class="tp-{size}" src="{source}" alt="{escape(words)}">'
+def picture(content: bytes, kind: str, words: str, *, look: str) -> str:
+    """Show a picture file; ``words`` describe it to those who cannot see."""
+    return f'<img class="tp-{look}" src="{address(content, kind)}" alt="{escape(words)}">'
 
 
-def captioned(image: Float[np.ndarray, "c h w"], words: str, *, size: str = "large") -> str:
-    """Show an image with words below it."""
-    shown = picture(image, words, size=size)
-    return f"<figure>{shown}<figcaption>{escape(words)}</figcaption></figure>"
+def captioned(
+    image: Float[np.ndarray, "c h w"], caption: str, *, look: str = "large", about: str = ""
+) -> str:
+    """Show an image enlarged with crisp pixels and with words below it."""
+    shown = picture(png(image), "image/png", about + caption, look=look)
+    return f"<figure>{shown}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def without_folders(text: str) -> str:
@@ -55,6 +56,11 @@ def without_folders(text: str) -> str:
 def notice(words: str, *, tone: str = "plain") -> str:
     """Say something; tones are plain, missing (a part that is not there) and beyond (a mark)."""
     return f'<p class="tp-notice tp-{tone}" role="status">{escape(words)}</p>'
+
+
+def heading(words: str) -> str:
+    """Say what the drawing below shows."""
+    return f'<p class="tp-title">{escape(words)}</p>'
 
 
 def bars(values: Sequence[float], names: Sequence[str], *, unit: str = "percent") -> str:
@@ -85,25 +91,16 @@ def strip(
     frames: Float[np.ndarray, "t c h w"], captions: Sequence[str], title: str, *, marked: int = -1
 ) -> str:
     """Lay images side by side under a title; one may be outlined."""
-    cells = []
-    for number, (frame, words) in enumerate(zip(frames, captions, strict=True)):
-        label = f"{title}, {words}"
-        css = ' class="tp-marked"' if number == marked else ""
-        shown = picture(frame, label, size="small")
-        cells.append(f"<figure{css}>{shown}<figcaption>{escape(words)}</figcaption></figure>")
-    return f'<p class="tp-title">{escape(title)}</p><div class="tp-strip">{"".join(cells)}</div>'
-
-
-def contact_sheet(rows: Float[np.ndarray, "n k c h w"]) -> str:
-    """Lay out each image, outlined, before its copies."""
-    cells = []
-    for number, row in enumerate(rows, 1):
-        for copy, image in enumerate(row):
-            words = f"image {number}, copy {copy}" if copy else f"image {number}"
-            shown = picture(image, words, size="small")
-            cells.append(f"<div>{shown}</div>" if copy else f'<div class="tp-marked">{shown}</div>')
-    columns = f"grid-template-columns:repeat({rows.shape[1]},max-content)"
-    return f'<div class="tp-sheet" style="{columns}">{"".join(cells)}</div>'
+    cells = [
+        captioned(
+            frame,
+            words,
+            look="small tp-marked" if number == marked else "small",
+            about=title + ", ",
+        )
+        for number, (frame, words) in enumerate(zip(frames, captions, strict=True))
+    ]
+    return f'{heading(title)}<div class="tp-strip">{"".join(cells)}</div>'
 
 
 def curves(
@@ -151,8 +148,7 @@ def curves(
         parts.append(f'<polyline class="tp-{kind}" points="{points}" stroke="{colour}"/>')
         legend.append(f'<span><i style="border-top:3px {kind} {colour}"></i>{escape(name)}</span>')
     return (
-        f'<p class="tp-title">{escape(title)}</p>'
-        f'<svg class="tp-curve" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'{heading(title)}<svg class="tp-curve" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
         + (f'<div class="tp-legend">{"".join(legend)}</div>' if len(lines) > 1 else "")
     )

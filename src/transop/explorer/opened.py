@@ -80,20 +80,13 @@ class ExploredRun(Run):
         """Whether the held-out images can be chosen by class."""
         return self.images is not None and self.images.labels is not None
 
-    @cached_property
-    def _rows_by_label(self) -> dict[int | None, np.ndarray]:
-        return {}
-
     def rows(self, label: int | None = None) -> np.ndarray:
         """Give the rows of the held-out images of a class, or of all."""
         if self.images is None:
             raise UserError(self.missing)
-        if label not in self._rows_by_label:
-            labels = self.images.labels
-            everything = np.arange(len(self.images))
-            chosen = everything if label is None or labels is None else labels == label
-            self._rows_by_label[label] = everything[chosen]
-        return self._rows_by_label[label]
+        if label is None or self.images.labels is None:
+            return np.arange(len(self.images))
+        return np.flatnonzero(self.images.labels == label)
 
     def example(self, label: int | None, number: int) -> Float[Tensor, "c h w"]:
         """Take the image with a number, counted from 1, among those of a class, or of all."""

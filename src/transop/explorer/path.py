@@ -1,4 +1,4 @@
-"""Walk from one image to another and beyond, beside the straight line."""
+"""The path from one image to another and beyond, beside the straight line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Track:
 
 
 @dataclass(frozen=True)
-class Walk:
+class FoundPath:
     """A path along the operators, and the straight line for comparison.
 
     Attributes:
@@ -66,17 +66,10 @@ class Walk:
     residual: float
     converged: bool
 
-    @property
-    def times(self) -> Float[np.ndarray, " t"]:
-        """When each frame is."""
-        return self.track.times
 
-    def position(self, t: float) -> int:
-        """Find the frame nearest to a time."""
-        return self.track.position(t)
-
-
-def walk(run: ExploredRun, start: Float[Tensor, "c h w"], end: Float[Tensor, "c h w"]) -> Walk:
+def find_path(
+    run: ExploredRun, start: Float[Tensor, "c h w"], end: Float[Tensor, "c h w"]
+) -> FoundPath:
     """Infer the coefficients between two images and follow them from t = -1 to 3."""
     model = run.model
     points = model.encode(torch.stack([start, end]))
@@ -85,9 +78,11 @@ def walk(run: ExploredRun, start: Float[Tensor, "c h w"], end: Float[Tensor, "c 
     times = torch.linspace(FROM, TO, _N_TIMES).to(z0)
     with torch.no_grad():
         along = transport_path(model.operators.operators, found.coefficients, z0, times)[0]
-    along, straight = _bounded(along), z0 + times[:, None] * (z1 - z0)
+    # Points that ran away to infinity are put at the origin, so that they can be decoded.
+    along = torch.where(along.isfinite().all(-1, keepdim=True), along, 0.0)
+    straight = z0 + times[:, None] * (z1 - z0)
     track = Track(*(part.cpu().numpy() for part in (times, along, straight)))
-    return Walk(
+    return FoundPath(
         track,
         _frames(run, along),
         _frames(run, straight),
@@ -104,7 +99,7 @@ def warm_up(run: ExploredRun) -> None:
     compilation.
     """
     importlib.import_module("transop.plotting")
-    walk(run, torch.zeros(run.model.image_shape), torch.ones(run.model.image_shape))
+    find_path(run, torch.zeros(run.model.image_shape), torch.ones(run.model.image_shape))
 
 
 def frames_at(
@@ -112,29 +107,23 @@ def frames_at(
 ) -> tuple[float, Float[np.ndarray, "c h w"], Float[np.ndarray, "c h w"]]:
     """Decode path and line at the time nearest to ``t``; give that time and both images."""
     at = track.position(t)
-    points = torch.from_numpy(np.stack([track.path[at], track.line[at]])).to(run.model.device)
+    points = torch.from_numpy(np.stack([track.path[at], track.line[at]]))
     path, line = run.model.decode(points).cpu().numpy()
     return float(track.times[at]), path, line
-
-
-def _bounded(points: Float[Tensor, "t d"]) -> Float[Tensor, "t d"]:
-    """Put points that ran away to infinity at the origin, so that they can be decoded."""
-    finite = torch.isfinite(points).all(-1, keepdim=True)
-    return torch.where(finite, points, torch.zeros_like(points))
 
 
 def _frames(run: ExploredRun, points: Float[Tensor, "t d"]) -> Frames:
     return Frames(run.model.decode(points).cpu().numpy(), probabilities(run, points))
 
 
-def notable_classes(walked: Walk) -> list[int]:
+def notable_classes(found: FoundPath) -> list[int]:
     """Choose the classes worth a curve: at the start, at the end, and those that win in between."""
-    if walked.path.probabilities is None or walked.line.probabilities is None:
+    if found.path.probabilities is None or found.line.probabilities is None:
         return []
-    start, end = walked.position(0.0), walked.position(1.0)
+    start, end = found.track.position(0.0), found.track.position(1.0)
     # The straight line passes through the end itself, which the path only approaches.
-    ends = (walked.path.probabilities[start], walked.line.probabilities[end])
-    winners = np.concatenate([walked.path.probabilities, walked.line.probabilities]).argmax(1)
+    ends = (found.path.probabilities[start], found.line.probabilities[end])
+    winners = np.concatenate([found.path.probabilities, found.line.probabilities]).argmax(1)
     wins = np.bincount(winners)
     others = [int(k) for k in wins.argsort(kind="stable")[::-1] if wins[k]]
     chosen = dict.fromkeys([*(int(shares.argmax()) for shares in ends), *others])

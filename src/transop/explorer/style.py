@@ -34,10 +34,8 @@ _PICTURES = """
 .tp-strip figure { flex: 1 0 46px; max-width: 84px; }
 .tp-strip figcaption { white-space: pre-line; line-height: 1.25; }
 .tp-strip .tp-small { width: 100%; height: auto; aspect-ratio: 1; }
-.tp-marked img { outline: 3px solid var(--color-accent); }
-.tp-sheet { display: grid; gap: 5px; width: fit-content; max-width: 100%; overflow-x: auto;
-  padding: 3px; }
-.tp-sheet .tp-small { width: 76px; height: 76px; }
+.tp-marked { outline: 3px solid var(--color-accent); }
+.tp-sheet { max-width: 100%; border-radius: 3px; }
 .tp-moving { display: flex; flex-wrap: wrap; gap: 8px; align-items: end; margin-top: 12px; }
 canvas { width: min(100%, 220px); aspect-ratio: 1; touch-action: none; cursor: crosshair;
   border: 1px solid var(--neutral-500); border-radius: 3px; }
@@ -121,30 +119,27 @@ _SLIDERS = """
 .gradio-container input[type=range]::-webkit-slider-thumb { border: 2px solid var(--primary-600); }
 .tp-operator { --tp-from: 50%; --tp-to: 50%; outline-offset: -2px;
   padding: 7px 12px !important; }
+.tp-operator input { --tp-track: linear-gradient(to right,
+  var(--border-color-primary) var(--tp-from), var(--tp-band) var(--tp-from),
+  var(--tp-band) var(--tp-to), var(--border-color-primary) var(--tp-to)); }
 .tp-operator .head { margin-bottom: 3px; align-items: center; }
 .tp-operator .head label { display: flex; flex-wrap: wrap; gap: 0 10px; align-items: baseline; }
-.tp-operator .head label span { margin: 0; }
 .tp-operator .head label::after { content: var(--tp-words); font-size: var(--text-sm);
   color: var(--body-text-color-subdued); }
-.tp-operator .head label span { color: var(--body-text-color); font-weight: 500; }
+.tp-operator .head label span { color: var(--body-text-color); font-weight: 500; margin: 0; }
 .tp-operator .tab-like-container, .tp-operator input[type=number] { width: 84px; flex: none; }
 .tp-operator .slider_input_container > span { min-width: 2.6em; }
 .tp-operator .slider_input_container > span:first-child { text-align: right; }
 .tp-operator input[type=range]::-webkit-slider-runnable-track {
-  background: linear-gradient(to right,
-  var(--border-color-primary) var(--tp-from), var(--tp-band) var(--tp-from),
-  var(--tp-band) var(--tp-to), var(--border-color-primary) var(--tp-to)) !important; }
-.tp-operator input[type=range]::-moz-range-track {
-  background: linear-gradient(to right,
-  var(--border-color-primary) var(--tp-from), var(--tp-band) var(--tp-from),
-  var(--tp-band) var(--tp-to), var(--border-color-primary) var(--tp-to)) !important; }
+  background: var(--tp-track) !important; }
+.tp-operator input[type=range]::-moz-range-track { background: var(--tp-track) !important; }
 .tp-operator input[type=range]::-moz-range-progress { background: none !important; }
 .gradio-container .tp-operator input[type=range]::-webkit-slider-thumb {
   border-color: var(--tp-band); }
 """
 
 _VIEWS = """
-#walked { display: none; }
+#path { display: none; }
 .tp-pick { align-items: center; }
 .tp-end { flex-wrap: nowrap; align-items: flex-start; }
 .tp-end > .block { flex: 0 0 158px; }
@@ -171,7 +166,6 @@ _VIEWS = """
   .tp-moving .tp-medium { width: 104px; height: 104px; }
   #transformed .tp-bars b { padding-right: 6px; }
   .tp-curve text { font-size: 21px; }
-  .tp-sheet .tp-small { width: 60px; height: 60px; }
 }
 """
 

@@ -18,7 +18,6 @@ from transop.inference.problem import (
     solve_in_chunks,
 )
 from transop.inference.result import ConvergenceWarning, InferenceResult
-from transop.operators.checking import require_count, require_number
 
 __all__ = [
     "SOLVERS",
@@ -32,8 +31,6 @@ __all__ = [
     "objective",
     "operator_penalty",
     "relative_miss",
-    "require_count",
-    "require_number",
     "share_covered",
     "soft_threshold",
     "solve_in_chunks",

@@ -11,18 +11,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.errors import UserError
+from transop.errors import TensorError, UserError, show
 from transop.inference.objective import SparsityWeight, expand_weight
 from transop.inference.problem import Problem, relative_miss
 from transop.inference.result import ConvergenceWarning, InferenceResult
-from transop.operators.checking import (
-    TensorError,
-    require_count,
-    require_dictionary,
-    require_finite,
-    require_generator,
-    require_number,
-    require_tensors,
+from transop.inputs import (
+    check_dense,
+    check_dictionary,
+    check_finite,
+    check_generator,
+    check_number,
+    check_precise,
+    check_whole,
 )
 
 # (problem, first coefficients, options by name) -> result
@@ -54,8 +54,8 @@ def infer(
     """Check everything, run the chosen solver from every start and keep the best per pair."""
     solve = _choose_solver(solvers, solver)
     options = _check_options(solve, options)
-    restarts = require_count("restarts", restarts, most=10_000)
-    require_generator("generator", generator)
+    restarts = check_whole("restarts", restarts, least=1, most=10_000)
+    check_generator(generator)
     _check_tensors(operators, z0, z1, initial)
     zeros = z0.new_zeros(z0.shape[0], operators.shape[0])
     problem = Problem(
@@ -70,6 +70,8 @@ def infer(
         if start is not zeros:
             start = _abandon_hopeless(problem, start)
         found = solve(problem, start, **options)
+        if not isinstance(found, InferenceResult):
+            raise UserError(f"solver returned {show(found)}; it must return an InferenceResult")
         best = found if best is None else _keep_better(best, found)
     assert best is not None
     best = _never_worse_than_standing_still(problem, best)
@@ -82,7 +84,7 @@ def _choose_solver(solvers: Mapping[str, Solver], solver: str | Solver) -> Solve
         return solver
     if not isinstance(solver, str) or solver not in solvers:
         raise UserError(
-            f"solver={solver!r} is unknown; choose from {sorted(solvers)} or pass a function"
+            f"solver = {show(solver)} is unknown; choose from {sorted(solvers)} or pass a function"
         )
     return solvers[solver]
 
@@ -96,34 +98,46 @@ def _name_of(solver: str | Solver) -> str:
 def _check_options(solve: Solver, options: dict[str, Any]) -> dict[str, Any]:
     """Refuse what the solver does not take; give numbers that compiled code sees their type."""
     known = _options_of(solve)
+    if known is None:
+        raise UserError(
+            f"solver = {show(solve)} takes no problem and first coefficients; pass a name or a "
+            "function of these two"
+        )
     for option in options:
         if option not in known:
             raise UserError(f"solver has no option {option!r}; it takes {known}")
     checked = dict(options)
     if "max_iterations" in options:
-        checked["max_iterations"] = require_count("max_iterations", options["max_iterations"])
+        limit = options["max_iterations"]
+        checked["max_iterations"] = check_whole("max_iterations", limit, least=1, most=1_000_000)
     if "tolerance" in options:
-        checked["tolerance"] = require_number("tolerance", options["tolerance"])
+        tolerance = options["tolerance"]
+        checked["tolerance"] = check_number("tolerance", tolerance, "a positive number", open=True)
     return checked
 
 
 @cache
-def _options_of(solver: Solver) -> list[str]:
-    return list(inspect.signature(solver).parameters)[2:]
+def _options_of(solver: Solver) -> list[str] | None:
+    """Name what a solver takes beside the problem and the start; None if it takes neither."""
+    try:
+        signature = inspect.signature(solver)
+        signature.bind_partial(None, None)
+    except (TypeError, ValueError):
+        return None
+    return list(signature.parameters)[2:]
 
 
 def _check_tensors(operators: Tensor, z0: Tensor, z1: Tensor, initial: Tensor | None) -> None:
     given = {} if initial is None else {"initial": initial}
-    require_tensors(operators=operators, z0=z0, z1=z1, **given)
+    check_dense(operators=operators, z0=z0, z1=z1, **given)
     if z0.ndim != 2 or z0.shape != z1.shape:
         raise TensorError(
             f"z0 has shape {tuple(z0.shape)} and z1 {tuple(z1.shape)}; pass two tensors of one "
             "shape (pairs, dimensions), for a single pair z0[None]"
         )
     stand_in = z0.new_empty(z0.shape[0], len(operators) if operators.ndim else 0)
-    require_dictionary(operators, stand_in, z0=z0, z1=z1)
-    if z0.dtype not in (torch.float32, torch.float64):
-        raise TensorError(f"z0 is {z0.dtype}; inference needs float32 or float64, use .float()")
+    check_dictionary(operators, stand_in, z0=z0, z1=z1)
+    check_precise(operators=operators, z0=z0, z1=z1)
     if initial is not None and (
         initial.shape != stand_in.shape or initial.dtype != z0.dtype or initial.device != z0.device
     ):
@@ -131,7 +145,7 @@ def _check_tensors(operators: Tensor, z0: Tensor, z1: Tensor, initial: Tensor | 
             f"initial is {initial.dtype} of shape {tuple(initial.shape)} on {initial.device}; "
             f"pass {z0.dtype} of shape {tuple(stand_in.shape)} on {z0.device}"
         )
-    require_finite(operators=operators, z0=z0, z1=z1, **given)
+    check_finite(operators=operators, z0=z0, z1=z1, **given)
 
 
 def _draw_start(problem: Problem, attempt: int, generator: torch.Generator) -> Tensor:

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.operators.checking import where_supported
+from transop.operators.devices import where_supported
 
 # Coordinates a single jump may drop, one after the other, before the next sweep.
 _MAX_DROPS = 6

@@ -4,8 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.operators import TensorError, transport
-from transop.operators.checking import require_floating, require_number
+from transop.errors import TensorError, show
+from transop.inputs import check_alike, check_number, check_paired
+from transop.operators import transport
 
 SparsityWeight = float | Tensor
 
@@ -31,6 +32,7 @@ def objective(
         z1: end points.
         sparsity_weight: zeta; one number, one per operator, or one per pair and operator.
     """
+    check_paired(operators, coefficients, z0=z0, z1=z1)
     weights = expand_weight(sparsity_weight, coefficients)
     missed = z1 - transport(operators, coefficients, z0)
     return missed.square().sum(-1) / 2 + (weights * coefficients.abs()).sum(-1)
@@ -54,18 +56,18 @@ def expand_weight(
             finite.
     """
     if isinstance(sparsity_weight, Tensor):
+        check_alike(coefficients=coefficients, sparsity_weight=sparsity_weight)
         if sparsity_weight.shape not in ((), coefficients.shape[1:], coefficients.shape):
             raise TensorError(
                 f"sparsity_weight has shape {tuple(sparsity_weight.shape)}; pass one number, "
                 f"shape {tuple(coefficients.shape[1:])} or shape {tuple(coefficients.shape)}"
             )
-        require_floating(coefficients=coefficients, sparsity_weight=sparsity_weight)
         weights = sparsity_weight.detach()
     else:
-        number = require_number("sparsity_weight", sparsity_weight, positive=False)
+        number = check_number("sparsity_weight", sparsity_weight, "a finite number from 0 on")
         weights = coefficients.new_tensor(number)
     if not bool(((weights >= 0) & torch.isfinite(weights)).all()):
         raise TensorError(
-            f"sparsity_weight must be finite and not negative, but is {sparsity_weight}"
+            f"sparsity_weight must be finite and not negative, but is {show(sparsity_weight)}"
         )
     return weights.expand(coefficients.shape)

@@ -17,7 +17,17 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transop.errors import UserError
+from transop.errors import TensorError, UserError
+from transop.inputs import (
+    check_alike,
+    check_callable,
+    check_dense,
+    check_finite,
+    check_generator,
+    check_number,
+    check_precise,
+    check_whole,
+)
 from transop.learning.step import (
     ALIVE,
     Objective,
@@ -26,7 +36,6 @@ from transop.learning.step import (
     measure_paths,
 )
 from transop.operators import TransportOperators
-from transop.operators.checking import TensorError, require_finite, require_floating
 
 __all__ = ["LearnedOperators", "Objective", "choose_objective", "learn_operators", "mean_length"]
 
@@ -133,6 +142,8 @@ def learn_operators(
         UserError: an argument has the wrong shape, type or value, or learning diverged.
     """
     scale = _check(z0, z1, n_steps, batch_size, learning_rate, latent_scale)
+    check_callable("callback", callback, optional=True)
+    generator = check_generator(generator)
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     start, end = z0.detach() / scale, z1.detach() / scale
     operators = _first_operators(
@@ -205,6 +216,9 @@ def choose_objective(
         Weights for vectors divided by ``latent_scale``.
     """
     scale = _check(z0, z1, n_steps, _TRIAL_BATCH, 1.0, latent_scale)
+    covered = check_number("covered", covered, "a share, from 0 to 1", high=1)
+    most_used = check_number("most_used", most_used, "a share, from 0 to 1", high=1)
+    generator = check_generator(generator)
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     start, end = z0.detach() / scale, z1.detach() / scale
     operators = _first_operators(
@@ -258,6 +272,10 @@ def _resolve(
     given: dict[str, float | None], z0: Tensor, z1: Tensor, operators: TransportOperators
 ) -> Objective:
     """Fill in the weights that the caller left out."""
+    given = {
+        name: None if value is None else check_number(name, value, "a finite number from 0 on")
+        for name, value in given.items()
+    }
     weight = given["sparsity_weight"]
     if weight is None:
         chosen = _Chooser(z0, z1, operators).choose(_COVERED, _MOST_USED * operators.n_operators)
@@ -275,18 +293,17 @@ def _check(
     latent_scale: float | None,
 ) -> float:
     """Refuse what cannot be learned from; give the scale of the vectors."""
+    check_alike(z0=z0, z1=z1)
     if z0.ndim != 2 or z0.shape != z1.shape or 0 in z0.shape:
         raise TensorError(
             f"z0 has shape {tuple(z0.shape)} and z1 {tuple(z1.shape)}; pass two tensors of one "
             "shape (pairs, dimensions) with at least one pair"
         )
-    require_floating(z0=z0, z1=z1)
-    require_finite(z0=z0, z1=z1)
-    for name, value in {"n_steps": n_steps, "batch_size": batch_size}.items():
-        if value < 1:
-            raise UserError(f"{name}={value} must be at least 1")
-    if not (math.isfinite(learning_rate) and learning_rate > 0):
-        raise UserError(f"learning_rate={learning_rate} must be finite and positive")
+    check_precise(z0=z0, z1=z1)
+    check_finite(z0=z0, z1=z1)
+    check_whole("n_steps", n_steps, least=1)
+    check_whole("batch_size", batch_size, least=1)
+    check_number("learning_rate", learning_rate, "a positive number", open=True)
     if bool((z0 == z1).all()):
         raise UserError(
             "z0 and z1 are equal in every pair, so there is no move to learn; pair each vector "
@@ -294,9 +311,7 @@ def _check(
         )
     if latent_scale is None:
         return mean_length(torch.cat([z0, z1]))
-    if not (math.isfinite(latent_scale) and latent_scale > 0):
-        raise UserError(f"latent_scale={latent_scale} must be finite and positive")
-    return float(latent_scale)
+    return check_number("latent_scale", latent_scale, "a positive number", open=True)
 
 
 def mean_length(vectors: Float[Tensor, "n d"]) -> float:
@@ -314,17 +329,17 @@ def _first_operators(
     *,
     generator: torch.Generator,
 ) -> TransportOperators:
-    if n_operators < 1:
-        raise UserError(f"n_operators={n_operators} leaves nothing to learn; use at least 1")
+    check_whole("n_operators", n_operators, least=1)
     dimension = like.shape[1]
     operators = TransportOperators(
         n_operators, dimension, n_blocks=n_blocks, block_layout=block_layout, generator=generator
     ).to(like)
     if initial is not None:
         wanted = (n_operators, dimension, dimension)
+        check_dense(initial=initial)
         if initial.shape != wanted:
             raise TensorError(f"initial has shape {tuple(initial.shape)}; pass {wanted}")
-        require_finite(initial=initial)
+        check_finite(initial=initial)
         with torch.no_grad():
             operators.weight.copy_(initial)
     return operators

@@ -11,13 +11,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.errors import UserError
 from transop.inference import (
     ConvergenceWarning,
     infer_coefficients,
     operator_penalty,
     share_covered,
 )
+from transop.inputs import check_number
 from transop.operators import (
     TransportOperators,
     data_gradient,
@@ -48,9 +48,9 @@ class Objective:
     real_part_tolerance: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not (math.isfinite(value) and value >= 0):
-                raise UserError(f"{name}={value} must be finite and not negative")
+        for name, value in dict(vars(self)).items():
+            number = check_number(name, value, "a finite number from 0 on")
+            object.__setattr__(self, name, number)  # the dataclass is frozen for everyone else
 
 
 class StepEvidence(NamedTuple):

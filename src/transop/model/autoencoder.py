@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from transop.artifacts.description import check_description
 from transop.artifacts.pretrained import read_pretrained, upload, write_pretrained
-from transop.errors import ArtifactError, UserError, show
+from transop.errors import ArtifactError, UserError
 from transop.inputs import (
+    check_callable,
     check_device,
     check_flag,
     check_floats,
@@ -168,9 +169,8 @@ class ManifoldAutoencoder(LatentModel):
             "frozen": check_flag("frozen", frozen),
         }
         unseen = ModulesShape((1,), (1,), 1, decoder is not None)
-        for name, call in (("encoder", encoder), ("decoder", decoder)):
-            if not callable(call) and not (name == "decoder" and call is None):
-                raise UserError(f"{name} = {show(call)} must be a torch module or a function")
+        check_callable("encoder", encoder)
+        check_callable("decoder", decoder, optional=True)
         network = ModuleAutoencoder(unseen, encoder, decoder, frozen=frozen)
         model = cls(network, TransportOperators(1, 1))
         model.to(check_device(device) if device is not None else _device_of(network))

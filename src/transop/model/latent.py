@@ -23,12 +23,12 @@ from transop.inputs import (
     check_number,
     check_tensor,
     check_times,
-    in_chunks,
 )
 from transop.networks import (
     Autoencoder,
     CoefficientEncoder,
     ModuleAutoencoder,
+    in_chunks,
 )
 from transop.operators import TransportOperators, transport, transport_path
 

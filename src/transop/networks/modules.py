@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transop.errors import UserError, show
+from transop.inputs import check_callable
 from transop.networks.autoencoder import Autoencoder, AutoencoderShape
 
 logger = logging.getLogger(__name__)
@@ -273,9 +274,8 @@ def make_autoencoder(
         explained: share of the variance that they must cover, where the data allow it.
         frozen: keep the modules' weights as they are.
     """
-    for name, call in (("encoder", encoder), ("decoder", decoder)):
-        if not callable(call) and not (name == "decoder" and call is None):
-            raise UserError(f"{name} = {show(call)} must be a torch module or a function")
+    check_callable("encoder", encoder)
+    check_callable("decoder", decoder, optional=True)
     sample = images[:: max(1, len(images) // _MOST_TRIED)][:_MOST_TRIED]
     latents = _try(encoder, sample)
     latent_shape = tuple(latents.shape[1:])

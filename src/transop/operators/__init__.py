@@ -1,6 +1,6 @@
 """The flow itself: transport, paths, arc length, stability, the dictionary and its prior."""
 
-from transop.operators.checking import TensorError
+from transop.errors import TensorError
 from transop.operators.derivatives import (
     data_gradient,
     differentiate_data_term,

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.operators.checking import require_dictionary, require_finite
+from transop.inputs import check_finite, check_paired
 from transop.operators.series import (
     SeriesPlan,
     apply_matrix,
@@ -48,8 +48,8 @@ def data_gradient(
     Returns:
         The data term of every pair, and the gradient of its mean over the batch.
     """
-    require_dictionary(operators, coefficients, z0=z0, z1=z1)
-    require_finite(operators=operators, coefficients=coefficients, z0=z0, z1=z1)
+    check_paired(operators, coefficients, z0=z0, z1=z1)
+    check_finite(operators=operators, coefficients=coefficients, z0=z0, z1=z1)
     m, d, _ = operators.shape
     total = torch.zeros_like(operators).reshape(m, d * d)
     losses = z0.new_empty(z0.shape[0])
@@ -99,6 +99,7 @@ def transport_jacobian(
     Returns:
         The moved points, and one row per operator of their derivative.
     """
+    check_paired(operators, coefficients, points=points)
     m, d, _ = operators.shape
     generator = build_generator(operators, coefficients)
     plan = plan_series(largest_norm(generator), points.dtype)

@@ -1,7 +1,7 @@
 """The learnable dictionary of transport operators."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,6 +12,9 @@ from transop.inputs import check_choice, check_generator, check_number, check_wh
 
 Initialisation = Literal["unit-norm", "gaussian"]
 BlockLayout = Literal["one-per-operator", "diagonal"]
+
+_MOST_OPERATORS = _MOST_DIMENSIONS = 100_000
+_MOST_ENTRIES = 2**28  # 1 GiB in float32
 
 
 class DictionaryError(UserError):
@@ -66,7 +69,8 @@ class TransportOperators(nn.Module):
         check_choice("block_layout", block_layout, ("one-per-operator", "diagonal"))
         check_choice("initialisation", initialisation, ("unit-norm", "gaussian"))
         check_generator(generator)
-        _check_sizes(n_operators, dimension, n_blocks, variance)
+        variance = check_number("variance", variance, "positive; the paper uses 0.05", open=True)
+        n_operators, dimension, n_blocks = _check_sizes(n_operators, dimension, n_blocks)
         self.n_operators, self.dimension, self.n_blocks = n_operators, dimension, n_blocks
         mask = _block_mask(n_operators, dimension, n_blocks, block_layout)
         self.register_buffer("mask", None if n_blocks == 1 else mask, persistent=False)
@@ -102,14 +106,21 @@ class TransportOperators(nn.Module):
         return f"n_operators={self.n_operators}, dimension={self.dimension}{blocks}"
 
 
-def _check_sizes(n_operators: int, dimension: int, n_blocks: int, variance: float) -> None:
-    check_whole("n_operators", n_operators, least=0)
-    check_whole("dimension", dimension, least=1)
-    if dimension % check_whole("n_blocks", n_blocks, least=1):
+def _check_sizes(n_operators: Any, dimension: Any, n_blocks: Any) -> tuple[int, int, int]:
+    """Refuse numbers that no dictionary has, before anything is allocated."""
+    n_operators = check_whole("n_operators", n_operators, least=0, most=_MOST_OPERATORS)
+    dimension = check_whole("dimension", dimension, least=1, most=_MOST_DIMENSIONS)
+    n_blocks = check_whole("n_blocks", n_blocks, least=1, most=_MOST_DIMENSIONS)
+    if dimension % n_blocks:
         raise DictionaryError(
-            f"n_blocks={n_blocks} does not divide dimension={dimension}; choose a divisor"
+            f"n_blocks = {n_blocks} does not divide dimension = {dimension}; choose a divisor"
         )
-    check_number("variance", variance, "positive; the paper uses 0.05", open=True)
+    if n_operators * dimension**2 > _MOST_ENTRIES:
+        raise DictionaryError(
+            f"n_operators = {n_operators} matrices of dimension = {dimension} have more than "
+            f"{_MOST_ENTRIES:,} entries; choose fewer operators or dimensions"
+        )
+    return n_operators, dimension, n_blocks
 
 
 def _block_mask(n_operators: int, dimension: int, n_blocks: int, layout: str) -> Tensor:

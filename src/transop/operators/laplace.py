@@ -6,7 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.operators.checking import TensorError
+from transop.inputs import (
+    check_alike,
+    check_choice,
+    check_dense,
+    check_generator,
+    check_number,
+    check_shapes_fit,
+)
 from transop.operators.transport import transport
 
 Direction = Literal["posterior-to-prior", "prior-to-posterior"]
@@ -36,6 +43,7 @@ def sample_moves(
     Returns:
         Where the points end, and the coefficients that took them there.
     """
+    check_alike(operators=operators, points=points, scales=scales)
     if uniform is None:
         coefficients = sample_laplace(scales, generator=generator)
     else:
@@ -57,6 +65,8 @@ def sample_laplace(
         scale: h, the mean absolute value of each coefficient; not negative.
         generator: where the randomness comes from; a fixed seed if left out.
     """
+    check_alike(scale=scale)
+    check_generator(generator)
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     uniform = torch.rand(
         scale.shape, generator=generator, dtype=scale.dtype, device=generator.device
@@ -75,6 +85,8 @@ def laplace_from_uniform(
         scale: h, the mean absolute value of each coefficient; not negative.
         uniform: draws from [0, 1); u of the equation is this minus 1/2.
     """
+    check_alike(scale=scale, uniform=uniform)
+    check_shapes_fit(scale=scale, uniform=uniform)
     centred = uniform - 0.5
     # The uniform draw includes its lower end, whose logarithm would be infinite.
     survival = (1 - 2 * centred.abs()).clamp_min(torch.finfo(scale.dtype).eps / 4)
@@ -102,13 +114,14 @@ def laplace_kl(
         prior_scale: zeta, the prior's scale (p); positive.
         direction: ``"posterior-to-prior"`` for KL(q||p), ``"prior-to-posterior"`` for KL(p||q).
     """
-    if isinstance(prior_scale, (int, float)) and not prior_scale > 0:
-        raise TensorError(f"prior_scale={prior_scale} must be positive")
+    check_alike(scale=scale)
+    check_choice("direction", direction, ("posterior-to-prior", "prior-to-posterior"))
+    if isinstance(prior_scale, Tensor):
+        check_dense(prior_scale=prior_scale)
+        check_shapes_fit(scale=scale, prior_scale=prior_scale)
+    else:
+        prior_scale = check_number("prior_scale", prior_scale, "a positive number", open=True)
     ratio = scale / prior_scale
     if direction == "posterior-to-prior":
         return ratio - ratio.log() - 1
-    if direction == "prior-to-posterior":
-        return ratio.log() + 1 / ratio - 1
-    raise TensorError(
-        f"direction={direction!r} is unknown; choose 'posterior-to-prior' or 'prior-to-posterior'"
-    )
+    return ratio.log() + 1 / ratio - 1

@@ -11,11 +11,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.operators.checking import TensorError
+from transop.errors import TensorError
 
 # Longest generator a single series step may see. Terms of the series grow up to e**this before
 # they shrink, so the digits lost to cancellation stay below one.
 _LONGEST_STEP = 2.0
+
+# Beyond this norm no number of steps gives an answer in time.
+_LARGEST_NORM = 1e6
 
 # Up to this size a batched matrix-vector product is faster as one, above it as multiply-and-sum.
 _SMALL_MATRIX = 16
@@ -39,6 +42,11 @@ def plan_series(norm: float, dtype: torch.dtype) -> SeriesPlan:
         norm: an upper bound of the generator's spectral norm, finite.
         dtype: the type whose unit round-off the remainder must not exceed.
     """
+    if norm > _LARGEST_NORM:
+        raise TensorError(
+            f"coefficients times operators have norm {norm:.3g}, which the series cannot follow; "
+            f"pass smaller coefficients (the norm may be {_LARGEST_NORM:g} at most)"
+        )
     n_steps = max(1, math.ceil(norm / _LONGEST_STEP))
     step = norm / n_steps
     tolerance = torch.finfo(dtype).eps / 2

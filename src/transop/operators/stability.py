@@ -6,14 +6,15 @@ import torch
 from jaxtyping import Bool, Complex, Float
 from torch import Tensor
 
-from transop.operators.checking import (
-    require_count,
-    require_dictionary,
-    require_finite,
-    require_number,
-    require_tensors,
-    where_supported,
+from transop.inputs import (
+    check_dictionary,
+    check_finite,
+    check_number,
+    check_operators,
+    check_precise,
+    check_whole,
 )
+from transop.operators.devices import where_supported
 from transop.operators.series import build_generator
 
 
@@ -23,8 +24,9 @@ def eigenvalues(operators: Float[Tensor, "m d d"]) -> Complex[Tensor, "m d"]:
     Real parts are rates of growth or decay per unit of coefficient, imaginary parts are angular
     speeds. Computed on the CPU where the operators' device cannot.
     """
-    require_tensors(operators=operators)
-    require_finite(operators=operators)
+    check_operators(operators)
+    check_precise(operators=operators)
+    check_finite(operators=operators)
     values: Tensor = torch.linalg.eigvals(where_supported(operators.detach()))
     return values.to(operators.device)
 
@@ -37,8 +39,7 @@ def largest_real_part(operators: Float[Tensor, "m d d"]) -> Float[Tensor, " m"]:
     Coefficients come with both signs, so decay is as bad as growth: one of the two directions
     runs away. Zero means that paths turn for ever without growing.
     """
-    largest = eigenvalues(where_supported(operators)).real.abs().amax(-1)
-    return largest.to(operators.device)
+    return eigenvalues(operators).real.abs().amax(-1)
 
 
 @torch.no_grad()
@@ -60,8 +61,10 @@ def closing_period(
         The smallest period per operator; infinity where paths do not close, 0 where the operator
         moves nothing.
     """
-    require_number("tolerance", tolerance)
-    max_turns = require_count("max_turns", max_turns)
+    check_operators(operators)
+    check_precise(operators=operators)
+    tolerance = check_number("tolerance", tolerance, "a positive number", open=True)
+    max_turns = check_whole("max_turns", max_turns, least=1, most=10_000)
     matrices = where_supported(operators.detach())
     periods = [
         _closing_period_of_one(operator, values, tolerance, max_turns)
@@ -93,8 +96,11 @@ def will_overflow(
         until: T, where the path ends, in units of the whole path; may be negative.
         limit: length regarded as too far; the largest representable number if left out.
     """
-    require_dictionary(operators, coefficients, points=points)
-    require_finite(operators=operators, coefficients=coefficients, points=points)
+    until = check_number("until", until, "a finite number; 1 is the whole path", low=-math.inf)
+    check_dictionary(operators, coefficients, points=points)
+    check_finite(operators=operators, coefficients=coefficients, points=points)
+    if limit is not None:
+        limit = check_number("limit", limit, "a positive number", open=True)
     # In double precision the prediction itself cannot overflow for any float32 input.
     precise = [where_supported(tensor).double() for tensor in (operators, coefficients, points)]
     generator = build_generator(precise[0], precise[1] * until)

@@ -9,15 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.inputs import check_choice, check_number
-from transop.operators.checking import (
-    TensorError,
-    require_count,
-    require_dictionary,
-    require_finite,
-    require_tensors,
-    where_supported,
+from transop.errors import TensorError
+from transop.inputs import (
+    check_choice,
+    check_dictionary,
+    check_finite,
+    check_number,
+    check_whole,
 )
+from transop.operators.devices import where_supported
 from transop.operators.series import (
     SeriesPlan,
     apply_series,
@@ -75,13 +75,14 @@ def transport(
     Raises:
         TensorError: a shape does not fit or an entry is not finite.
     """
-    require_tensors(operators=operators, coefficients=coefficients, points=points)
-    require_dictionary(operators, coefficients, points=points)
+    check_dictionary(operators, coefficients, points=points)
+    n_steps = check_whole("n_steps", n_steps, least=1, most=_MOST_TERMS)
+    check_choice("method", method, tuple(TRANSPORT_METHODS))
     if n_terms is not None:
-        plan = SeriesPlan(require_count("n_steps", n_steps), require_count("n_terms", n_terms))
+        plan = SeriesPlan(n_steps, check_whole("n_terms", n_terms, least=1, most=_MOST_TERMS))
         return _move(build_generator(operators, coefficients), points, plan)
-    require_finite(operators=operators, coefficients=coefficients, points=points)
-    evaluate = _choose(method)
+    check_finite(operators=operators, coefficients=coefficients, points=points)
+    evaluate = TRANSPORT_METHODS[method]
     if torch.is_grad_enabled() and any(
         tensor.requires_grad for tensor in (operators, coefficients, points)
     ):
@@ -108,8 +109,8 @@ def transport_path(
         points: z0, in scaled latent units.
         times: t, in units of the whole path.
     """
-    require_dictionary(operators, coefficients, points=points)
-    require_finite(operators=operators, coefficients=coefficients, points=points, times=times)
+    check_dictionary(operators, coefficients, points=points)
+    check_finite(operators=operators, coefficients=coefficients, points=points, times=times)
     if times.ndim != 1:
         raise TensorError(f"times has shape {tuple(times.shape)}; pass a list of them, shape (t,)")
     times = times.to(points)
@@ -147,8 +148,8 @@ def arc_length(
         Lengths in the units of ``points``; never negative.
     """
     until = check_number("until", until, "a finite number; 1 is the whole path", low=-math.inf)
-    require_dictionary(operators, coefficients, points=points)
-    require_finite(operators=operators, coefficients=coefficients, points=points)
+    check_dictionary(operators, coefficients, points=points)
+    check_finite(operators=operators, coefficients=coefficients, points=points)
     generator = build_generator(operators, coefficients) * until
     n_panels = max(1, math.ceil(largest_norm(generator) / _LONGEST_PANEL))
     return _sum_panels(generator / n_panels, points, n_panels)
@@ -168,11 +169,6 @@ def _sum_panels(panel: Tensor, points: Tensor, n_panels: int) -> Tensor:
         length = length + speeds @ shares
         points = positions[..., -1]
     return length
-
-
-def _choose(method: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    check_choice("method", method, tuple(TRANSPORT_METHODS))
-    return TRANSPORT_METHODS[method]
 
 
 def _transport_by_action(operators: Tensor, coefficients: Tensor, points: Tensor) -> Tensor:

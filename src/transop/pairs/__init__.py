@@ -1,6 +1,5 @@
 """Pairs of images for the operators to connect: features, then neighbours, then pairs."""
 
-import difflib
 from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
@@ -10,7 +9,14 @@ import torch
 from torch import Tensor
 
 from transop.data import ImageDataset, cache_folder
-from transop.errors import UserError
+from transop.inputs import (
+    check_callable,
+    check_choice,
+    check_device,
+    check_kind,
+    check_path,
+    check_whole,
+)
 from transop.pairs import strategies
 from transop.pairs.features import BACKBONES, FeatureExtractor, extract_features, input_size_for
 from transop.pairs.given import Given
@@ -30,7 +36,7 @@ STRATEGIES: dict[str, Callable[[PairRequest], PairSource]] = {
     "given": strategies.given,
 }
 
-_SMALLEST_INPUT = 32
+_SMALLEST_INPUT, _LARGEST_INPUT = 32, 2048  # a backbone halves images five times
 
 __all__ = [
     "BACKBONES",
@@ -92,37 +98,27 @@ def build_pairs(
     Raises:
         UserError: a name is unknown or an ingredient of the strategy is missing or wrong.
     """
-    _check_choice("strategy", strategy, list(STRATEGIES))
-    _check_choice("search", search, list(get_args(Search)))
-    if n_neighbours < 1:
-        raise UserError(f"n_neighbours={n_neighbours} must be at least 1")
-    if input_size is not None and input_size < _SMALLEST_INPUT:
-        raise UserError(
-            f"input_size={input_size} is too small for a network that halves images five times; "
-            f"use at least {_SMALLEST_INPUT}"
-        )
+    check_kind("dataset", dataset, ImageDataset)
+    check_choice("strategy", strategy, list(STRATEGIES))
+    check_choice("search", search, get_args(Search))
+    if split is not None:
+        check_choice("split", split, list(dataset.splits))
+    if input_size is not None:
+        check_whole("input_size", input_size, least=_SMALLEST_INPUT, most=_LARGEST_INPUT)
+    check_callable("progress", progress, optional=True)
     request = PairRequest(
         dataset=dataset,
         rows=torch.from_numpy(np.array(dataset.rows(slice(None) if split is None else split))),
-        n_neighbours=n_neighbours,
+        n_neighbours=check_whole("n_neighbours", n_neighbours, least=1),
         features="auto" if features is None else features,
-        weights=None if weights is None else Path(weights),
+        weights=None if weights is None else check_path("weights", weights),
         input_size=input_size,
         latents=latents,
         given=given,
         search=search,
-        cache_dir=cache_folder() if cache_dir is None else Path(cache_dir),
-        device=torch.device(device),
+        cache_dir=cache_folder() if cache_dir is None else check_path("cache_dir", cache_dir),
+        device=check_device(device),
         ranks=ranks,
         progress=silent if progress is None else progress,
     )
     return STRATEGIES[strategy](request)
-
-
-def _check_choice(argument: str, value: str, choices: list[str]) -> None:
-    if value not in choices:
-        near = difflib.get_close_matches(str(value), choices, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise UserError(
-            f"{argument}={value!r} is unknown; choose one of {', '.join(choices)}{hint}"
-        )

@@ -15,8 +15,10 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from transop.data.array_files import read_arrays, read_npy
+from transop.data.arrays import to_numpy
 from transop.errors import DataError
 from transop.files import read_regular, reason_of
+from transop.inputs import check_path
 from transop.pairs.neighbours import MISSING, group_members, without_own
 from transop.pairs.source import ListedPartners
 
@@ -99,9 +101,9 @@ def nearest_coordinates(
 def _named(given: Given, positions: Positions) -> tuple[str, np.ndarray, np.ndarray | None]:
     """Find out what was given: the name of the entry, its values and its group."""
     if isinstance(given, str | Path):
-        given = _read_file(Path(given))
+        given = _read_file(check_path("given", given))
     if not isinstance(given, Mapping):
-        array = np.asarray(given.cpu() if isinstance(given, Tensor) else given)
+        array = to_numpy(given, "given")
         return _guess_name(array, positions), array, None
     known = [name for name in _GROUP_OF if name in given]
     allowed = {*known, *(str(_GROUP_OF[name]) for name in known)}
@@ -114,7 +116,8 @@ def _named(given: Given, positions: Positions) -> tuple[str, np.ndarray, np.ndar
         )
     name = known[0]
     group = given.get(str(_GROUP_OF[name]))
-    return name, np.asarray(given[name]), None if group is None else np.asarray(group)
+    values = to_numpy(given[name], f"given[{name!r}]")
+    return name, values, None if group is None else to_numpy(group, f"given[{_GROUP_OF[name]!r}]")
 
 
 def _guess_name(array: np.ndarray, positions: Positions) -> str:
@@ -231,6 +234,8 @@ def _as_coordinates(values: np.ndarray, name: str) -> Float[np.ndarray, "n f"]:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"given: {name} must be numbers ({error})") from error
+    if numbers.size == 0:
+        raise DataError(f"given: {name} holds no numbers; pass one row for each image")
     numbers = numbers.reshape(len(numbers), -1) if numbers.ndim else numbers.reshape(1, 1)
     if not np.isfinite(numbers).all():
         raise DataError(f"given: {name} contains a value that is not finite")

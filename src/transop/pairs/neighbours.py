@@ -19,6 +19,7 @@ from torch import Tensor
 
 from transop.errors import UserError
 from transop.extras import require
+from transop.files import make_folder
 from transop.pairs.features import collect_rows
 from transop.progress import Progress, silent
 from transop.sharing import ALONE, Ranks
@@ -330,7 +331,7 @@ def _shared_folder(scratch: Path | None, ranks: Ranks) -> Iterator[Path]:
     number = int(ranks.exchange(torch.tensor([[secrets.randbits(62)]]))[0])
     folder = parent / f".index-{socket.gethostname()}-{number:x}"
     if ranks.writes:
-        folder.mkdir(parents=True)
+        make_folder(folder)
     try:
         yield folder
     finally:

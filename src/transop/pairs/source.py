@@ -9,6 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from transop.errors import DataError, UserError
+from transop.inputs import check_generator, check_indices, check_whole
 from transop.pairs.neighbours import MISSING, group_members
 
 # What counts as around an image: partners, and partners' partners, so many of each.
@@ -144,7 +145,8 @@ class PairSource:
             generator: the source of randomness; None uses torch's global one.
             batch_size: number of pairs.
         """
-        _check_batch_size(batch_size)
+        check_generator(generator)
+        batch_size = check_whole("batch_size", batch_size, least=1)
         chosen = torch.randint(len(self), (batch_size,), generator=generator)
         starts = self.anchors[chosen]
         return starts, self.partners.draw(starts, generator)
@@ -156,7 +158,8 @@ class PairSource:
             generator: the source of randomness; None uses torch's global one.
             batch_size: pairs per batch; the last batch may be smaller.
         """
-        _check_batch_size(batch_size)
+        check_generator(generator)
+        batch_size = check_whole("batch_size", batch_size, least=1)
         order = torch.randperm(len(self.anchors), generator=generator)
         for chosen in torch.split(order, batch_size):
             starts = self.anchors[chosen]
@@ -186,7 +189,7 @@ class PairSource:
         Args:
             labels: one per image of the split, or one per image of the data set.
         """
-        values = torch.as_tensor(labels).to(torch.int64)
+        values = check_indices("labels", labels, torch.iinfo(torch.int64).max, least=-1)
         if len(values) != len(self.rows):
             if len(values) <= int(self.rows.max()):
                 raise UserError(
@@ -202,8 +205,3 @@ def _below(limits: Int64[Tensor, " b"], generator: torch.Generator | None) -> In
     # float64 has 53 bits: no list is long enough for the rounding to show
     u = torch.rand(len(limits), generator=generator, dtype=torch.float64)
     return (u * limits).long().minimum(limits - 1)
-
-
-def _check_batch_size(batch_size: int) -> None:
-    if batch_size < 1:
-        raise UserError(f"batch_size={batch_size} must be at least 1")

@@ -19,6 +19,7 @@ from transop.data import ImageDataset
 from transop.errors import DataError, UserError
 from transop.extras import missing_modules
 from transop.files import reason_of
+from transop.inputs import check_finite, check_tensor
 from transop.pairs.features import (
     BACKBONES,
     FeatureExtractor,
@@ -282,7 +283,8 @@ def _is_exact(request: PairRequest) -> bool:
 
 def _rows_of(values: np.ndarray | Tensor, request: PairRequest, name: str) -> Float[Tensor, "n f"]:
     """Take the split's rows of a table with one row per image of the split or the data set."""
-    table = torch.as_tensor(values).detach().cpu()
+    table = check_tensor(name, values).detach().cpu()
+    check_finite(**{name: table})
     if table.ndim < 2:
         raise DataError(f"{name} has shape {tuple(table.shape)}; pass one row per image")
     table = table[request.positions.choose(len(table), name)]

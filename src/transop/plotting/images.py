@@ -84,6 +84,15 @@ def image_grid(
     return figure
 
 
+def contact_sheet(rows: Float[np.ndarray, "n k c h w"]) -> Figure:
+    """Draw images, outlined, each before its numbered copies."""
+    return image_grid(
+        rows,
+        column_labels=["image", *(str(number) for number in range(1, rows.shape[1]))],
+        boxed=[(row, 0) for row in range(len(rows))],
+    )
+
+
 def image_blocks(
     page: Sequence[Sequence[Block]],
     *,

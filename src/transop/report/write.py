@@ -10,7 +10,6 @@ from jinja2 import Environment, StrictUndefined
 from transop import __version__
 from transop.artifacts import write_atomically
 from transop.report.describe import about, duration, headlines, phase_results
-from transop.report.pictures import collect_pictures, draw_curves, kept_identity
 from transop.run import Run
 
 
@@ -23,6 +22,9 @@ def render_report(path: Path) -> str:
     Returns:
         The page; pictures are inside it.
     """
+    # Loads Matplotlib, which the explorer does not need for the words of ``describe``.
+    from transop.report.pictures import collect_pictures, draw_curves, kept_identity
+
     run = Run.open(path)
     kept = kept_identity(run.folder)
     template = resources.files("transop.report").joinpath("page.html.jinja").read_text("utf-8")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, softmax
 
 from transop.errors import UserError
+from transop.inputs import check_choice, check_flag, check_number, check_whole
 from transop.progress import Progress, silent
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -60,6 +61,21 @@ class Consistency:
     n_unlabelled: int = 250
     learning_rate: float = 1e-3
     weight_decay: float = 1e-4
+
+    def __post_init__(self) -> None:
+        if self.teacher is not None:
+            check_choice("teacher", self.teacher, ("network", "average"))
+        check_choice("loss", self.loss, ("class", "probabilities", "squared"))
+        check_flag("balanced", self.balanced)
+        checked: dict[str, float] = {}
+        for name in ("opinion_share", "threshold"):
+            checked[name] = check_number(name, getattr(self, name), "a share, from 0 to 1", high=1)
+        for name in ("weight", "learning_rate", "weight_decay"):
+            checked[name] = check_number(name, getattr(self, name), "a finite number from 0 on")
+        for name in ("n_steps", "n_labelled", "n_unlabelled"):
+            checked[name] = check_whole(name, getattr(self, name), least=1)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)  # the dataclass is frozen for everyone else
 
 
 def train_consistently(

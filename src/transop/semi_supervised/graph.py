@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sparse
 import torch
@@ -10,7 +12,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import cg
 from torch import Tensor
 
-from transop.errors import UserError
+from transop.errors import UserError, show
+from transop.inputs import check_alike, check_finite, check_indices, check_whole
 from transop.pairs import nearest_neighbours
 from transop.progress import Progress, silent
 
@@ -35,9 +38,15 @@ def weigh_neighbours(
         n_neighbours: edges that start at a row.
         progress: announces the search.
     """
-    n, k = len(features), min(n_neighbours, len(features) - 1)
-    if k < 1:
-        raise UserError(f"features have {n} rows; a neighbour graph needs at least 2")
+    check_alike(features=features)
+    check_finite(features=features)
+    if features.ndim != 2 or len(features) < 2:
+        raise UserError(
+            f"features have shape {tuple(features.shape)}; a neighbour graph needs a table with at "
+            "least 2 rows"
+        )
+    features, n = features.detach().cpu(), len(features)
+    k = min(check_whole("n_neighbours", n_neighbours, least=1), n - 1)
     table = nearest_neighbours(features, k, progress=progress)
     squared = torch.stack([(features - features[table[:, j]]).square().sum(1) for j in range(k)], 1)
     radius = squared.amax(1, keepdim=True).clamp_min(1e-12)
@@ -69,6 +78,7 @@ def spread_labels(
         labels: their class numbers.
         n_classes: number of classes.
     """
+    rows, labels = _check_labelled(graph, rows, labels, n_classes)
     if len(np.unique(labels)) < n_classes:
         raise UserError(
             f"labels name {len(np.unique(labels))} of {n_classes} classes; give at least one "
@@ -89,6 +99,22 @@ def spread_labels(
     # A part of the graph that has labels has no other classes than theirs.
     absent = (counts == 0) & (counts.sum(1, keepdims=True) > 0)
     return _balance(np.where(absent[part], -np.inf, scores), counts.sum(0) / len(rows))
+
+
+def _check_labelled(
+    graph: Any, rows: Any, labels: Any, n_classes: Any
+) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
+    """Refuse a graph, rows or labels that do not fit each other."""
+    if not sparse.issparse(graph) or graph.shape[0] != graph.shape[1]:
+        raise UserError(f"graph = {show(graph)} must be what weigh_neighbours gives")
+    n_classes = check_whole("n_classes", n_classes, least=1)
+    n_rows = graph.shape[0]
+    indices = check_indices("rows", rows, n_rows), check_indices("labels", labels, n_classes)
+    if len(indices[0]) != len(indices[1]):
+        raise UserError(
+            f"labels has {len(indices[1])} entries for {len(indices[0])} rows; give as many"
+        )
+    return indices[0].numpy(), indices[1].numpy()
 
 
 def _centre(

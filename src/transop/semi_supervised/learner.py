@@ -14,6 +14,14 @@ from torch import Tensor, nn
 from transop.augment import TransportAugment
 from transop.data import ImageDataset, load_dataset
 from transop.errors import DataError, UserError
+from transop.inputs import (
+    check_callable,
+    check_floats,
+    check_indices,
+    check_kind,
+    check_seed,
+    check_whole,
+)
 from transop.model import ManifoldAutoencoder
 from transop.networks import LeNet
 from transop.operators import sample_laplace
@@ -50,7 +58,8 @@ class FewLabelClassifier:
     @torch.inference_mode()
     def predict(self, images: Float[Tensor, "b c h w"]) -> list[str]:
         """Name the class of each image."""
-        return [self.class_names[int(c)] for c in _logits(self.network, images).argmax(1)]
+        batch = check_floats("images", images)
+        return [self.class_names[int(c)] for c in _logits(self.network, batch).argmax(1)]
 
 
 def learn_from_few_labels(
@@ -81,6 +90,11 @@ def learn_from_few_labels(
         seed: of all randomness.
         progress: announces long work.
     """
+    check_kind("model", model, ManifoldAutoencoder, optional=True)
+    check_kind("settings", settings, Consistency, optional=True)
+    check_callable("progress", progress)
+    n_folds = check_whole("n_folds", n_folds, least=0)
+    seed = check_seed("seed", seed)
     data, known, names = _read(source, labels, model)
     if model is None:
         model = fit(replace(data, labels=None), seed=seed, progress=progress)
@@ -104,7 +118,7 @@ def _read(
     """Give the images, their labels with -1 for unknown ones, and the names of the classes."""
     data = load_dataset(source, channels=None if model is None else model.image_shape[0])
     if labels is not None:
-        known = np.asarray(labels, dtype=np.int64)
+        known = check_indices("labels", labels, len(data), least=-1).numpy()
         if len(known) != len(data):
             raise UserError(f"labels has {len(known)} entries for {len(data)} images; give as many")
         return data, known, tuple(str(c) for c in range(int(known.max()) + 1))

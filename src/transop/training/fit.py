@@ -16,7 +16,7 @@ from transop.data import ImageDataset, dataset_from_settings, load_dataset
 from transop.errors import ArtifactError, SettingsError, show
 from transop.evaluation import half_way_scale
 from transop.identity import choose_source
-from transop.inputs import check_flag, check_kind, check_path, check_whole
+from transop.inputs import check_callable, check_flag, check_kind, check_path, check_seed
 from transop.model import ManifoldAutoencoder
 from transop.networks import ModuleAutoencoder, build_autoencoder, prefer_channels_last
 from transop.operators import TransportOperators
@@ -69,6 +69,7 @@ def fit(
     resume = check_flag("resume", resume)
     place = None if out is None else check_path("out", out)
     check_kind("device", device, str, optional=True)
+    check_callable("progress", progress, optional=True)
     if minutes is not None:
         if recipe is not None or settings or overrides or resume:
             raise SettingsError(
@@ -79,11 +80,16 @@ def fit(
 
         images = source if labels is None else load_dataset(source, labels=labels)
         return fit_in_time(
-            images, minutes, out=place, seed=seed or 0, device=device or "auto", progress=progress
+            images,
+            minutes,
+            out=place,
+            seed=0 if seed is None else check_seed("seed", seed),
+            device=device or "auto",
+            progress=progress,
         )
     extra = [as_override("runtime.device", device)] if device is not None else []
     if seed is not None:
-        extra.append(f"runtime.seed={check_whole('seed', seed, least=0, most=2**63 - 1)}")
+        extra.append(f"runtime.seed={check_seed('seed', seed)}")
     named = isinstance(source, str | Path) and labels is None
     extra += [as_override("data.source", str(source))] if named else []
     chosen = load_settings(

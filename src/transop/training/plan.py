@@ -18,6 +18,7 @@ from transop.data.run_data import load_run_data
 from transop.errors import UserError
 from transop.identity import choose_source
 from transop.identity.choice import FEWEST_IMAGES
+from transop.inputs import check_number
 from transop.learning import learn_operators
 from transop.networks import (
     CoefficientEncoder,
@@ -103,8 +104,7 @@ def make_plan(
     Returns:
         The plan, and the images at the size it works with.
     """
-    if not 0.2 <= minutes <= 10_000:
-        raise UserError(f"minutes = {minutes} is not possible; use 0.2 to 10,000")
+    minutes = check_number("minutes", minutes, "from 0.2 to 10,000", low=0.2, high=10_000)
     source = str(dataset) if not isinstance(dataset, ImageDataset) else "array"
     base: dict[str, Any] = {
         "recipe": "fit",

@@ -23,6 +23,7 @@ from transop.artifacts import RunFolder
 from transop.config import PHASES, RuntimeSettings, Settings
 from transop.errors import SettingsError
 from transop.extras import missing_modules
+from transop.files import make_folder
 from transop.progress import Progress, silent
 from transop.sharing import Ranks, is_launched
 from transop.training.shared_norm import share_batch_norm
@@ -33,7 +34,7 @@ class EventFile:
 
     def __init__(self, folder: Path, *, purge_step: int | None = None) -> None:
         """Begin a file for a phase; TensorBoard forgets earlier files from ``purge_step`` on."""
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         self._path = folder / name
         events = _messages()

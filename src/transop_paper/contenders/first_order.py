@@ -10,15 +10,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.errors import UserError
 from transop.inference import (
     InferenceResult,
     Problem,
     assess,
-    require_number,
     soft_threshold,
     solve_in_chunks,
 )
+from transop.inputs import check_number
 from transop.operators import transport
 
 # One step: (problem, coefficients, velocity, step size) -> (new coefficients, new velocity)
@@ -97,13 +96,10 @@ def solve_by_steps(
         step_size: alpha_0.
         decay: of the step size, per step.
     """
-    require_number("step_size", step_size)
-    require_number("decay", decay)
-    if not step_size > 0 or not 0 < decay <= 1:
-        raise UserError(
-            f"step_size={step_size} must be positive and decay={decay} within (0, 1]; "
-            "the paper uses 0.01 and 0.985"
-        )
+    step_size = check_number("step_size", step_size, "positive; the paper uses 0.01", open=True)
+    decay = check_number(
+        "decay", decay, "above 0, at most 1; the paper uses 0.985", high=1, open=True
+    )
     schedule = [step_size * decay**k for k in range(max_iterations)]
     d = problem.z0.shape[-1]
     return solve_in_chunks(

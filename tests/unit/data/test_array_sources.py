@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from transop.data import ImageDataset, load_dataset, require_trainable
-from transop.errors import DataError
+from transop.errors import DataError, UserError
 
 RANDOM = np.random.default_rng(0)
 GREY = RANDOM.integers(0, 256, (30, 12, 12), dtype=np.uint8)
@@ -139,12 +139,12 @@ def test_whole_float_labels_are_class_numbers():
 
 @pytest.mark.parametrize("size", [0, -1, 3, 5000, 2.5, True, "28"])
 def test_an_impossible_image_size_is_refused(size):
-    with pytest.raises(DataError, match="image_size"):
+    with pytest.raises(UserError, match=r"image_size = .* must be a whole number from 4 to 1024"):
         load_dataset(GREY, image_size=size)
 
 
 def test_impossible_channels_are_refused():
-    with pytest.raises(DataError, match="channels=2"):
+    with pytest.raises(DataError, match="channels = 2 is impossible"):
         load_dataset(GREY, channels=2)
 
 

@@ -6,7 +6,7 @@ from PIL import Image
 
 from transop.config import Settings, settings_from_tree
 from transop.data import dataset_from_settings, load_dataset
-from transop.errors import DataError, SettingsError
+from transop.errors import DataError, SettingsError, UserError
 
 RANDOM = np.random.default_rng(0)
 
@@ -74,14 +74,14 @@ def test_images_of_256_pixels_are_kept(tmp_path):
     "crop", [0, -3, True, "nobody", (0.5, 0, 0.5, 1), (0, 0, 1), (0, 0, 2, 1), 2.5]
 )
 def test_an_impossible_crop_is_refused(crop):
-    with pytest.raises(DataError, match="crop="):
+    with pytest.raises(DataError, match="crop = "):
         load_dataset(np.zeros((10, 8, 8), np.uint8), crop=crop)
 
 
 def test_a_crop_larger_than_the_images_and_an_unknown_fit_are_refused():
     with pytest.raises(DataError, match="crop=9 does not fit into images of 8 x 8"):
         load_dataset(np.zeros((10, 8, 8), np.uint8), crop=9)
-    with pytest.raises(DataError, match="fit='stretch' is unknown"):
+    with pytest.raises(UserError, match="fit = 'stretch' is unknown; choose one of 'crop', 'pad'"):
         load_dataset(np.zeros((10, 8, 8), np.uint8), fit="stretch")
 
 

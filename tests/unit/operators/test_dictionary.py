@@ -85,7 +85,7 @@ def test_saved_weights_load_into_a_dictionary_of_the_same_shape():
     ("arguments", "message"),
     [
         ({"n_operators": -1}, "n_operators = -1"),
-        ({"n_blocks": 4}, "n_blocks=4 does not divide dimension=6"),
+        ({"n_blocks": 4}, "n_blocks = 4 does not divide dimension = 6"),
         ({"variance": 0.0}, r"variance = 0\.0 must be positive"),
         ({"initialisation": "zeros"}, "initialisation = 'zeros' is unknown"),
         ({"block_layout": "ring", "n_blocks": 2}, "block_layout = 'ring' is unknown"),

@@ -45,9 +45,9 @@ def test_the_two_directions_swap_the_roles_of_scale_and_prior():
 
 @pytest.mark.usefixtures("as_users_run_it")
 def test_mistaken_priors_and_directions_are_refused():
-    with pytest.raises(UserError, match=r"prior_scale=0\.0 must be positive"):
+    with pytest.raises(UserError, match=r"prior_scale = 0\.0 must be a positive"):
         laplace_kl(torch.ones(2), 0.0)
-    with pytest.raises(UserError, match="direction='both' is unknown"):
+    with pytest.raises(UserError, match="direction = 'both' is unknown"):
         laplace_kl(torch.ones(2), 1.0, direction="both")
 
 

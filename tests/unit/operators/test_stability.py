@@ -61,7 +61,7 @@ def test_a_closing_path_really_returns():
 
 
 def test_nonsensical_tolerances_are_refused():
-    with pytest.raises(UserError, match="max_turns=0 must be at least 1"):
+    with pytest.raises(UserError, match="max_turns = 0 must be a whole number from 1"):
         closing_period(torch.zeros(1, 2, 2), max_turns=0)
 
 

@@ -38,7 +38,7 @@ def test_non_finite_input_is_an_error_that_names_the_argument(name, bad, move):
         ({"points": torch.zeros(5, 4).double()}, "convert one with"),
         ({"points": torch.zeros(5, 4, dtype=torch.int64)}, r"convert it with \.float"),
         ({"method": "pade"}, "method = 'pade' is unknown; choose"),
-        ({"n_terms": 0}, "n_terms=0"),
+        ({"n_terms": 0}, "n_terms = 0"),
     ],
 )
 def test_shapes_types_and_names_that_do_not_fit_are_explained(change, message):

@@ -114,5 +114,5 @@ def test_labels_of_the_whole_data_set_are_reduced_to_the_split():
 
 
 def test_a_batch_of_no_pairs_is_refused():
-    with pytest.raises(UserError, match="batch_size=0"):
+    with pytest.raises(UserError, match="batch_size = 0"):
         source_of([[1], [0]]).sample(None, 0)

@@ -73,7 +73,7 @@ def test_positions_and_rows_speak_of_the_same_images(make_dataset, tmp_path):
 
 
 def test_an_unknown_strategy_lists_the_choices_and_the_nearest(make_dataset):
-    with pytest.raises(UserError, match=r"perceptual, pixel.*did you mean 'perceptual'"):
+    with pytest.raises(UserError, match=r"'perceptual', 'pixel'.*did you mean 'perceptual'"):
         build_pairs(make_dataset(), "perceptive")
 
 
@@ -83,7 +83,7 @@ def test_an_unknown_backbone_lists_the_choices(make_dataset, tmp_path):
 
 
 def test_an_input_too_small_for_five_halvings_is_refused(make_dataset):
-    with pytest.raises(UserError, match="input_size=28"):
+    with pytest.raises(UserError, match="input_size = 28 must be a whole number from 32"):
         build_pairs(make_dataset(), input_size=28)
 
 

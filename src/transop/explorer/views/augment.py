@@ -5,10 +5,10 @@ from __future__ import annotations
 import gradio as gr
 
 from transop.explorer.augment import MOST_COPIES, Augmented, augment_images
-from transop.explorer.html import contact_sheet, download, notice
+from transop.explorer.html import download, notice, picture
 from transop.explorer.opened import ExploredRun
 from transop.explorer.uploads import MOST_IMAGES, Uploads, read_collection
-from transop.explorer.views.events import PATIENT, sent, sentences
+from transop.explorer.views.events import PATIENT, sentences
 from transop.explorer.views.files import file_field
 
 _LISTED = 8
@@ -27,7 +27,9 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
 
     def augmented(n_copies: float, factor: float, start: float | None, event: gr.EventData) -> str:
         with sentences():
-            images, complaints = read_collection(uploads.take(sent(event, "files")), run.model)
+            images, complaints = read_collection(
+                uploads.take(getattr(event, "files", None)), run.model
+            )
             if not images and complaints:
                 return _complaints(complaints)
             found = augment_images(
@@ -37,8 +39,7 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
                 multiplier=float(factor),
                 seed=abs(int(start or 0)),
             )
-            text = _notice(found) + _saves(found) + contact_sheet(found.shown)
-            return _complaints(complaints) + text
+            return _complaints(complaints) + _describe(found)
 
     files.submit(augmented, numbers, result, **PATIENT)
 
@@ -59,19 +60,16 @@ def _inputs() -> tuple[gr.HTML, gr.Slider, gr.Slider, gr.Number]:
     return files, copies, multiplier, seed
 
 
-def _notice(found: Augmented) -> str:
-    """Say how many copies there are, and how many of them are shown."""
+def _describe(found: Augmented) -> str:
+    """Say how many copies there are, offer them as files and show the first."""
     images = "1 image" if found.n_images == 1 else f"{found.n_images} images"
     words = f"{found.n_images * found.n_copies} copies of {images}, as the model draws them."
-    if found.n_images > len(found.shown):
-        words += f" The first {len(found.shown)} are shown; the zip holds all."
-    return notice(words)
-
-
-def _saves(found: Augmented) -> str:
+    if found.n_images > found.n_shown:
+        words += f" The first {found.n_shown} are shown; the zip holds all."
     archive = download(found.archive, "application/zip", "augmented.zip", "Save all as zip")
     sheet = download(found.sheet, "image/png", "contact-sheet.png", "Save contact sheet")
-    return f'<div class="tp-saves">{archive}{sheet}</div>'
+    shown = picture(found.sheet, "image/png", "images and their copies", look="sheet")
+    return f'{notice(words)}<div class="tp-saves">{archive}{sheet}</div>{shown}'
 
 
 def _complaints(complaints: list[str]) -> str:

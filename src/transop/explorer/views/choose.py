@@ -13,7 +13,7 @@ from torch import Tensor
 from transop.explorer.html import notice
 from transop.explorer.opened import ExploredRun
 from transop.explorer.uploads import Uploads, read_bytes, read_drawing
-from transop.explorer.views.events import CHOOSING, PATIENT, sent, sentences
+from transop.explorer.views.events import CHOOSING, PATIENT, sentences
 from transop.explorer.views.files import file_field
 
 Handler = Callable[[Tensor], Any]
@@ -94,12 +94,12 @@ class Chooser:
 
         def uploaded(event: gr.EventData) -> Any:
             with sentences():
-                ((name, content), *_) = self.uploads.take(sent(event, "files"))
+                ((name, content), *_) = self.uploads.take(getattr(event, "files", None))
                 return handle(read_bytes(content, name, self.run.model))
 
         def drawn(event: gr.EventData) -> Any:
             with sentences():
-                return handle(read_drawing(sent(event, "picture"), self.run.model))
+                return handle(read_drawing(getattr(event, "picture", None), self.run.model))
 
         self.upload.submit(uploaded, None, outputs, **PATIENT)
         self.drawing.submit(drawn, None, outputs, **CHOOSING)

@@ -44,10 +44,5 @@ def sentences() -> Iterator[None]:
         raise _shown("This did not work; the server's log says why.") from None
 
 
-def sent(event: gr.EventData, name: str) -> Any:
-    """Give what the page has sent along with an event, or None."""
-    return getattr(event, name, None)
-
-
 def _shown(words: str) -> gr.Error:
     return gr.Error(without_folders(words), title="Not possible", print_exception=False)

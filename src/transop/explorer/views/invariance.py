@@ -11,7 +11,7 @@ from transop.evaluation import Invariance, draw_strip, measure_invariance
 from transop.explorer.html import colour_bar, notice, ramp, strip
 from transop.explorer.opened import ExploredRun
 from transop.explorer.uploads import Uploads
-from transop.explorer.views.events import CHOOSING, QUICK, sent, sentences
+from transop.explorer.views.events import CHOOSING, QUICK, sentences
 
 _LOOKED_AT = 600
 _BY_MOVE, _BY_SCALE = "move", "scale"
@@ -62,7 +62,7 @@ def lay_out(run: ExploredRun, _: Uploads) -> None:
 
     def clicked(event: gr.EventData) -> str:
         with sentences():
-            return cell_strip(run, found, str(sent(event, "cell")))
+            return cell_strip(run, found, str(getattr(event, "cell", None)))
 
     heat.click(clicked, None, shown, **CHOOSING)
     kind.input(lambda by: heat_map(found, by_scale=by == _BY_SCALE), kind, heat, **QUICK)

@@ -8,11 +8,11 @@ import gradio as gr
 import numpy as np
 
 from transop.colours import COLOURS
-from transop.explorer.html import bars, captioned, colour_bar, notice, ramp
+from transop.explorer.html import bars, captioned, colour_bar, heading, notice, ramp
 from transop.explorer.latent_map import LatentMap, draw_map, ranges_at
 from transop.explorer.opened import ExploredRun
 from transop.explorer.uploads import Uploads
-from transop.explorer.views.events import QUICK, sent, sentences
+from transop.explorer.views.events import QUICK, sentences
 
 _SIDE, _MARGIN = 600, 14
 _MORE = ("#8c564b", "#7f7f7f", "#bcbd22", "#17becf")  # for data with more than six classes
@@ -49,7 +49,7 @@ def lay_out(run: ExploredRun, _: Uploads) -> None:
 
     def clicked(event: gr.EventData) -> list[object]:
         with sentences():
-            point = sent(event, "point")
+            point = getattr(event, "point", None)
             point = min(max(0, point if isinstance(point, int) else 0), last - 1)
             return [point + 1, _about(run, found, point)]
 
@@ -124,5 +124,5 @@ def _about(run: ExploredRun, found: LatentMap, point: int) -> str:
         missing = "No scales: this run has no coefficient encoder."
         return captioned(image, words) + notice(missing, tone="missing")
     names = [f"operator {m}" for m in run.living_operators]
-    head = '<p class="tp-title">Range that keeps identity here, to either side</p>'
+    head = heading("Range that keeps identity here, to either side")
     return captioned(image, words) + head + bars(ranges.tolist(), names, unit="plain")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -10,16 +11,17 @@ import torch
 from torch import Tensor
 
 from transop.explorer.html import (
-    address,
     bars,
     captioned,
     curves,
     download,
+    heading,
     notice,
+    picture,
     strip,
 )
 from transop.explorer.opened import ExploredRun
-from transop.explorer.path import FROM, TO, Track, Walk, frames_at, notable_classes, walk
+from transop.explorer.path import FROM, TO, FoundPath, Track, find_path, frames_at, notable_classes
 from transop.explorer.transform import class_name
 from transop.explorer.uploads import Uploads
 from transop.explorer.views.choose import Chooser, first_image
@@ -29,7 +31,7 @@ _EVERY = 4  # of the frames, how many apart those of the strip are
 _EVERY_MOVING = 2  # and those of the moving image
 # The style sheet hides the result until there is one. Gradio's own means to show and hide a row
 # would keep a new row in the session for every answer.
-_SHOW = "<style>#walked{display:flex!important}</style>"
+_SHOW = "<style>#path{display:flex!important}</style>"
 
 
 def lay_out(run: ExploredRun, uploads: Uploads) -> None:
@@ -43,9 +45,9 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
                 with gr.Column(min_width=160):
                     chooser = Chooser(run, uploads, key, number=number)
                 ends.append((chooser, title, gr.State(image.numpy()), shown))
-    go = gr.Button("Show the path from start to end", variant="primary", elem_id="walk")
+    go = gr.Button("Show the path from start to end", variant="primary", elem_id="find-path")
     track = gr.State(None)
-    with gr.Row(elem_id="walked"):
+    with gr.Row(elem_id="path"):
         with gr.Column(min_width=280):
             t = gr.Slider(FROM, TO, value=1, step=(TO - FROM) / 64, label="t", elem_id="time")
             frame = gr.HTML(elem_id="frame")
@@ -53,9 +55,9 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
             facts = gr.HTML(elem_id="path-facts")
     strips = gr.HTML(elem_id="strips")
 
-    def walk_now(start: Any, end: Any) -> list[Any]:
+    def find(start: Any, end: Any) -> list[Any]:
         with sentences():
-            found = walk(run, torch.from_numpy(start), torch.from_numpy(end))
+            found = find_path(run, torch.from_numpy(start), torch.from_numpy(end))
             moment = _frame(run, found.track, 1.0)
             return [found.track, 1.0, moment, _facts(found), _SHOW + _strips(run, found)]
 
@@ -64,19 +66,15 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
             return _frame(run, kept, at)
 
     outputs = [track, t, frame, facts, strips]
-    go.click(walk_now, [state for _, _, state, _ in ends], outputs, **PATIENT)
+    go.click(find, [state for _, _, state, _ in ends], outputs, **PATIENT)
     t.input(moment_at, [track, t], frame, **QUICK)
     for chooser, title, state, shown in ends:
-        chooser.connect(_chosen(title), [state, shown, track, strips])
+        chooser.connect(partial(_choose, title), [state, shown, track, strips])
 
 
-def _chosen(title: str) -> Any:
+def _choose(title: str, image: Tensor) -> list[Any]:
     """Show a chosen end; what was found for the ends before it no longer holds."""
-
-    def show(image: Tensor) -> list[Any]:
-        return [image.numpy(), captioned(image.numpy(), title), None, ""]
-
-    return show
+    return [image.numpy(), captioned(image.numpy(), title), None, ""]
 
 
 def _frame(run: ExploredRun, track: Track | None, t: float) -> str:
@@ -89,72 +87,66 @@ def _frame(run: ExploredRun, track: Track | None, t: float) -> str:
     return f'<div class="tp-pair">{pair}</div>'
 
 
-def _facts(found: Walk) -> str:
+def _facts(found: FoundPath) -> str:
     """Say which operators the path uses and how well it arrives, and offer it as files."""
-    used = [(m, float(c)) for m, c in enumerate(found.coefficients) if c != 0]
-    used.sort(key=lambda pair: -abs(pair[1]))
-    parts = [
-        notice(
-            f"At t = 1 the path is {found.residual:.0%} of the latent length away from the end "
-            "image" + ("." if found.converged else "; inference did not converge.")
-        )
-    ]
-    if used:
-        parts.append('<p class="tp-title">Coefficients, strongest first</p>')
-        names = [f"operator {m}" for m, _ in used]
-        parts.append(bars([c for _, c in used], names, unit="signed"))
-    else:
-        words = "Every coefficient is zero: these images are no pair for the learned operators."
-        parts.append(notice(words, tone="beyond"))
     from transop.plotting import animate  # loads Matplotlib, which is slow
 
-    gif = animate(found.path.frames[::_EVERY_MOVING])
-    moving = address(gif, "image/gif")
-    parts.append(
-        f'<div class="tp-moving"><img class="tp-medium" src="{moving}" alt="the moving image">'
-        + download(gif, "image/gif", "path.gif", "Save as GIF")
-        + download(_sheet(found), "image/png", "path.png", "Save as PNG")
-        + "</div>"
+    words = (
+        f"At t = 1 the path is {found.residual:.0%} of the latent length away from the end image"
     )
-    return "".join(parts)
+    text = notice(words + ("." if found.converged else "; inference did not converge."))
+    used = found.coefficients.nonzero()[0]
+    used = used[np.abs(found.coefficients[used]).argsort(kind="stable")[::-1]]
+    if len(used):
+        text += heading("Coefficients, strongest first")
+        names = [f"operator {m}" for m in used]
+        text += bars(found.coefficients[used].tolist(), names, unit="signed")
+    else:
+        words = "Every coefficient is zero: these images are no pair for the learned operators."
+        text += notice(words, tone="beyond")
+    gif = animate(found.path.frames[::_EVERY_MOVING])
+    moving = picture(gif, "image/gif", "the moving image", look="medium")
+    saves = download(gif, "image/gif", "path.gif", "Save as GIF")
+    saves += download(_sheet(found), "image/png", "path.png", "Save as PNG")
+    return f'{text}<div class="tp-moving">{moving}{saves}</div>'
 
 
-def _sheet(found: Walk) -> bytes:
+def _sheet(found: FoundPath) -> bytes:
     """Draw the path and the straight line as a picture file."""
     from transop.plotting import image_grid, render_figure
 
     rows = np.stack([found.path.frames[::_EVERY], found.line.frames[::_EVERY]])
-    times = [f"{t:.3g}" for t in found.times[::_EVERY]]
+    times = [f"{t:.3g}" for t in found.track.times[::_EVERY]]
     names = ["operators", "straight line"]
     return render_figure(image_grid(rows, row_labels=names, column_labels=times), "png")
 
 
-def _strips(run: ExploredRun, found: Walk) -> str:
+def _strips(run: ExploredRun, found: FoundPath) -> str:
     """Show both strips and, with a classifier, how sure it is along them."""
-    times = [f"{t:.3g}" for t in found.times[::_EVERY]]
-    marked = times.index("1")
-    parts = [
+    times = [f"{t:.3g}" for t in found.track.times[::_EVERY]]
+    kinds = {"operators": found.path, "straight line": found.line}
+    text = "".join(
         strip(
-            found.path.frames[::_EVERY],
+            kind.frames[::_EVERY],
             times,
-            "Along the operators (t below each image)",
-            marked=marked,
-        ),
-        strip(
-            found.line.frames[::_EVERY],
-            times,
-            "Along the straight line (t below each image)",
-            marked=marked,
-        ),
-    ]
-    if found.path.probabilities is None or found.line.probabilities is None:
+            f"Along the {name} (t below each image)",
+            marked=times.index("1"),
+        )
+        for name, kind in kinds.items()
+    )
+    if found.path.probabilities is None:
         words = "No probability curve: this run has no classifier (train its phase 'classifier')."
-        return "".join([*parts, notice(words, tone="missing")])
-    lines = []
-    for label in notable_classes(found):
-        name = class_name(run, label)
-        lines.append((f"{name}, operators", found.path.probabilities[:, label].tolist(), False))
-        lines.append((f"{name}, straight line", found.line.probabilities[:, label].tolist(), True))
+        return text + notice(words, tone="missing")
+    lines = [
+        (
+            f"{class_name(run, label)}, {name}",
+            kind.probabilities[:, label].tolist(),
+            kind is found.line,
+        )
+        for label in notable_classes(found)
+        for name, kind in kinds.items()
+        if kind.probabilities is not None
+    ]
     title = "Probability along the path, over t: start at 0, end at 1"
-    drawn = curves(found.times.tolist(), lines, title=title, limits=(0, 1), ticks=(0, 1, 2))
-    return "".join([*parts, drawn])
+    times_shown = found.track.times.tolist()
+    return text + curves(times_shown, lines, title=title, limits=(0, 1), ticks=(0, 1, 2))

@@ -27,7 +27,8 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
             begin = start_from(run, first_image(run))
             start = gr.State(begin)
             with gr.Column(elem_id="stage"):
-                first = _result(run, begin, [0.0] * len(run.living_operators))
+                zeros = [0.0] * len(run.living_operators)
+                first = _describe(run, begin, move(run, begin, zeros))
                 shown = gr.HTML(first, elem_id="transformed")
                 reset, sample = _buttons()
                 samples = gr.HTML(elem_id="surprises")
@@ -35,15 +36,17 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
             marks = gr.HTML(_marks(run, begin, ()), elem_id="marks")
             sliders = _sliders(run)
 
+    def show(begin: Start, values: Sequence[float]) -> tuple[str, str]:
+        where = move(run, begin, values)
+        return _describe(run, begin, where), _marks(run, begin, where.beyond)
+
     def moved(begin: Start, *values: float) -> tuple[str, str]:
         with sentences():
-            where = move(run, begin, values)
-            return _describe(run, begin, where), _marks(run, begin, where.beyond)
+            return show(begin, values)
 
     def changed(image: Tensor) -> list[Any]:
         fresh = start_from(run, image)
-        zero = [0.0] * len(run.living_operators)
-        return [fresh, _result(run, fresh, zero), _marks(run, fresh, ()), "", *zero]
+        return [fresh, *show(fresh, zeros), "", *zeros]
 
     def surprised(begin: Start) -> str:
         with sentences():
@@ -52,9 +55,8 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
     for slider in sliders:
         slider.input(moved, [start, *sliders], [shown, marks], **QUICK)
     chooser.connect(changed, [start, shown, marks, samples, *sliders])
-    zeros = [0.0] * len(sliders)
-    again = lambda begin: [*moved(begin, *zeros), *zeros]  # noqa: E731
-    reset.click(again, start, [shown, marks, *sliders], **QUICK)
+    again = [shown, marks, *sliders]
+    reset.click(lambda begin: [*moved(begin, *zeros), *zeros], start, again, **QUICK)
     sample.click(surprised, start, samples, **PATIENT)
 
 
@@ -66,35 +68,26 @@ def _buttons() -> tuple[gr.Button, gr.Button]:
 
 
 def _sliders(run: ExploredRun) -> list[gr.Slider]:
-    sliders = []
-
-    def add(position: int) -> None:
-        reach = run.reach[position]
-        sliders.append(
-            gr.Slider(
-                -reach,
-                reach,
-                value=0,
-                step=reach / 50,
-                label=f"Operator {run.living_operators[position]}",
-                elem_id=f"operator-{run.living_operators[position]}",
-                elem_classes="tp-operator",
-                buttons=[],
-            )
-        )
-
-    for position in range(min(_IN_SIGHT, len(run.living_operators))):
-        add(position)
-    if len(run.living_operators) > _IN_SIGHT:
-        rest = len(run.living_operators) - _IN_SIGHT
+    """Lay out a slider per operator; the weaker ones are folded away."""
+    sliders = [_slider(run, position) for position in range(len(run.living_operators[:_IN_SIGHT]))]
+    if rest := len(run.living_operators[_IN_SIGHT:]):
         with gr.Accordion(f"{rest} weaker operators", open=False, elem_id="weaker"):
-            for position in range(_IN_SIGHT, len(run.living_operators)):
-                add(position)
+            sliders += [_slider(run, _IN_SIGHT + position) for position in range(rest)]
     return sliders
 
 
-def _result(run: ExploredRun, begin: Start, values: list[float]) -> str:
-    return _describe(run, begin, move(run, begin, values))
+def _slider(run: ExploredRun, position: int) -> gr.Slider:
+    reach, operator = run.reach[position], run.living_operators[position]
+    return gr.Slider(
+        -reach,
+        reach,
+        value=0,
+        step=reach / 50,
+        label=f"Operator {operator}",
+        elem_id=f"operator-{operator}",
+        elem_classes="tp-operator",
+        buttons=[],
+    )
 
 
 def _describe(run: ExploredRun, begin: Start, where: Moved) -> str:
