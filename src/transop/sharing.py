@@ -77,7 +77,7 @@ class Ranks:
         tables = self._gather(padded)
         return [table[:n].to(home) for table, n in zip(tables, lengths, strict=True)]
 
-    def weave(self, rows: Shaped[Tensor, "r c"]) -> Shaped[Tensor, "n c"]:
+    def interleave(self, rows: Shaped[Tensor, "r c"]) -> Shaped[Tensor, "n c"]:
         """Put a batch together of which every process holds every n-th row, from its rank."""
         if self.n_ranks == 1:
             return rows

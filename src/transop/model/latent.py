@@ -36,7 +36,7 @@ Domain = Literal["image", "latent"]
 
 
 class LatentModel(nn.Module):
-    """An autoencoder whose latent space carries transport operators, and its judge of identity.
+    """An autoencoder whose latent space carries transport operators, and its classifier.
 
     Latent points are in scaled units (raw latents divided by ``latent_scale``) wherever they
     come in or go out. Images are floats in [0, 1], one (c, h, w) or a batch (b, c, h, w). The
@@ -49,7 +49,7 @@ class LatentModel(nn.Module):
         sparsity_weight: zeta of [OBJECTIVE] with which the operators were learned.
         prior_scale: scale of the Laplace prior, where there is no coefficient encoder.
         coefficient_encoder: gives every operator's scale at a point, or None.
-        classifier: the judge of identity, or None.
+        classifier: decides what counts as the same identity, or None.
         classifier_domain: whether it reads images or scaled latents.
         classifier_recipe: name and numbers that build the classifier again, or None.
         phases: the training phases this model has been through.
@@ -338,10 +338,10 @@ class LatentModel(nn.Module):
     def classify(self, images: Any) -> Float[Tensor, "*b_k"]:
         """Give the class logits of images: (*b, k), or (*b, k, 2) for k attributes."""
         batch, single = self.check_images(images)
-        judge = self._judge()
+        classifier = self._own_classifier()
         with self._evaluating(False):
             inputs = batch if self.classifier_domain == "image" else self.encode(batch)
-            logits = in_chunks(judge, inputs)
+            logits = in_chunks(classifier, inputs)
         return logits[0] if single else logits
 
     def classify_latents(
@@ -349,12 +349,12 @@ class LatentModel(nn.Module):
     ) -> Float[Tensor, "*b_k"]:
         """Give the class logits of latent points, decoded first if the classifier reads images."""
         points = self._check_latents(latents)
-        judge, flat = self._judge(), points.reshape(-1, self.latent_dimension)
+        classifier, flat = self._own_classifier(), points.reshape(-1, self.latent_dimension)
         inputs = flat
         if self.classifier_domain == "image":
             inputs = self.decode(flat, gradients=gradients)
         with self._evaluating(gradients):
-            logits = in_chunks(judge, inputs)
+            logits = in_chunks(classifier, inputs)
         return logits.reshape(*points.shape[:-1], *logits.shape[1:])
 
     def attributes_at(self, latents: Float[Tensor, "*b d"]) -> Float[Tensor, "*b k"]:
@@ -369,7 +369,7 @@ class LatentModel(nn.Module):
     def _check_latents(self, latents: Any) -> Float[Tensor, "*b d"]:
         return check_latents(latents, self.latent_dimension, self.operators.weight)
 
-    def _judge(self) -> nn.Module:
+    def _own_classifier(self) -> nn.Module:
         if self.classifier is None:
             raise UserError("this model has no classifier; train the phase 'classifier'")
         return self.classifier

@@ -16,7 +16,7 @@ from transop.identity import Identity
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder
 from transop.operators import laplace_kl, sample_moves
-from transop.training.distillation import Judge, ask_judge, distil
+from transop.training.distillation import Classify, ask_classifier, distil
 from transop.training.latents import encode_split, make_pairs
 from transop.training.loop import Loop
 from transop.training.measures import measure_moves
@@ -67,9 +67,9 @@ def train_coefficient_encoder(
     prior = _prior(session, model, dataset, latents)
     numbers: dict[str, Any] = {"identity": identity.describe()}
     targets = _Targets(session, model, dataset, latents)
-    judge: Judge = lambda points: model.classify_latents(points, gradients=True)  # noqa: E731
+    classify: Classify = lambda points: model.classify_latents(points, gradients=True)  # noqa: E731
     if settings.distil and identity.domain == "image":
-        judge, numbers["distilled_agreement"] = distil(
+        classify, numbers["distilled_agreement"] = distil(
             session,
             model.classify_latents,
             model.operators.operators.detach(),
@@ -78,7 +78,7 @@ def train_coefficient_encoder(
             prior_scale=float(prior.mean()),
             n_samples=settings.distil_samples,
         )
-    _train(session, model, encoder, latents, targets, judge, prior)
+    _train(session, model, encoder, latents, targets, classify, prior)
     for module in (model.autoencoder, identity.network):
         module.requires_grad_(True)
     model.coefficient_encoder = encoder.eval()
@@ -136,8 +136,8 @@ class _Targets:
         not depend on the step: a resumed run gets the same bits.
         """
         if self._known is None:
-            judge = self._model.classify_latents
-            self._known = ask_judge(self._session, judge, self._latents, self.outputs)
+            classify = self._model.classify_latents
+            self._known = ask_classifier(self._session, classify, self._latents, self.outputs)
         return self._known[rows.to(self._known.device)]
 
 
@@ -147,7 +147,7 @@ def _train(
     encoder: CoefficientEncoder,
     latents: Float[Tensor, "n d"],
     targets: _Targets,
-    judge: Judge,
+    classify: Classify,
     prior: Float[Tensor, "#n m"],
 ) -> None:
     settings = session.settings.coefficient_encoder
@@ -174,7 +174,7 @@ def _train(
         # Drawn for the whole batch, so that it does not matter how many devices share it.
         uniform = torch.rand(loop.items_per_step, len(living), generator=noise)[share].to(scales)
         moved, _ = sample_moves(operators, points, scales, uniform=uniform)
-        opinion = log_softmax(judge(moved), -1)
+        opinion = log_softmax(classify(moved), -1)
         change = kl_div(opinion, targets.at(rows), reduction="batchmean", log_target=True)
         wanted = prior[rows.to(prior.device)] if len(prior) > 1 else prior
         divergence = laplace_kl(scales, wanted)

@@ -20,7 +20,7 @@ _STEPS_PER_SAMPLE = 1 / 20  # 60,000 samples: 3,000 steps of 500
 _BATCH = 500
 _ASKED = 1000  # points decoded at once
 
-Judge = Callable[[Float[Tensor, "b d"]], Float[Tensor, "b ..."]]
+Classify = Callable[[Float[Tensor, "b d"]], Float[Tensor, "b ..."]]
 
 
 def _stand_in(latent_dimension: int, outputs: tuple[int, ...]) -> nn.Sequential:
@@ -37,7 +37,7 @@ def _stand_in(latent_dimension: int, outputs: tuple[int, ...]) -> nn.Sequential:
 
 def distil(
     session: Session,
-    judge: Judge,
+    classify: Classify,
     operators: Float[Tensor, "m d d"],
     latents: Float[Tensor, "n d"],
     *,
@@ -77,7 +77,7 @@ def distil(
     for step in loop:
         if points is None or opinions is None:  # asked for only if there is a step left to take
             points = _samples(session, operators, latents, prior_scale, n_samples, "samples")
-            opinions = ask_judge(session, judge, points, outputs)
+            opinions = ask_classifier(session, classify, points, outputs)
         rows = torch.randint(len(points), (_BATCH,), generator=choice).to(points.device)[share]
         guess = log_softmax(student(points[rows]), -1)
         value = kl_div(guess, opinions[rows], reduction="batchmean", log_target=True)
@@ -89,7 +89,7 @@ def distil(
     student.eval()
     unseen = _samples(session, operators, latents, prior_scale, 2000, "unseen")
     with torch.no_grad():
-        truth = ask_judge(session, judge, unseen, outputs)
+        truth = ask_classifier(session, classify, unseen, outputs)
         same = student(unseen).argmax(-1) == truth.argmax(-1)
     return student, float(same.float().mean())
 
@@ -113,14 +113,14 @@ def _samples(
     return points
 
 
-def ask_judge(
-    session: Session, judge: Judge, points: Float[Tensor, "n d"], outputs: tuple[int, ...]
+def ask_classifier(
+    session: Session, classify: Classify, points: Float[Tensor, "n d"], outputs: tuple[int, ...]
 ) -> Float[Tensor, "n ..."]:
-    """Ask the judge about many points, in log-probabilities; devices share the work."""
+    """Ask the classifier about many points, in log-probabilities; devices share the work."""
 
     def ask(start: int) -> Tensor:
         with torch.no_grad():
-            return log_softmax(judge(points[start : start + _ASKED]), -1).flatten(1)
+            return log_softmax(classify(points[start : start + _ASKED]), -1).flatten(1)
 
     starts = range(0, len(points), _ASKED)
     answers = session.ranks.in_turns(starts, ask)

@@ -167,7 +167,7 @@ class DictionaryLearner:
 
     def _of_whole_batch(self, coefficients: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:
         """Put coefficients and data terms of all devices together."""
-        table = self._session.ranks.weave(torch.cat([coefficients, terms[:, None]], 1))
+        table = self._session.ranks.interleave(torch.cat([coefficients, terms[:, None]], 1))
         return table[:, :-1], table[:, -1]
 
     def review(self, loop: Loop, watched: Float[Tensor, "n d"]) -> None:

@@ -299,7 +299,7 @@ class _Planner:
         points = torch.randn(min(250, self.n), self.dimension)
         operators = torch.randn(self.n_operators, self.dimension, self.dimension) / self.dimension
         encoder = CoefficientEncoder(self.dimension, self.n_operators)
-        judge = LatentClassifier(latent_dimension=self.dimension, n_classes=10)
+        classifier = LatentClassifier(latent_dimension=self.dimension, n_classes=10)
         optimiser = torch.optim.Adam(encoder.parameters(), 1e-4)
 
         def step() -> None:
@@ -308,7 +308,7 @@ class _Planner:
                 operators, laplace_from_uniform(scales, torch.rand_like(scales)), points
             )
             optimiser.zero_grad()
-            judge(moved).logsumexp(1).mean().backward()
+            classifier(moved).logsumexp(1).mean().backward()
             optimiser.step()
 
         return _seconds(step)

@@ -32,9 +32,7 @@ def run_on_several(runtime: RuntimeSettings, work: Callable[[Ranks], Any]) -> No
 
     The processes are started here, unless torchrun has started them.
 
-    Args:
-        runtime: says how many processes, and on which devices.
-        work: takes the rank of its process; it must be importable by name.
+    ``work`` takes the rank of its process and must be importable by name.
 
     Raises:
         ProcessLost: a process ended without a word: killed, or out of memory.

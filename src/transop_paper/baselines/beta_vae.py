@@ -20,7 +20,7 @@ _HIDDEN = 256
 
 
 class BetaVAENetwork(nn.Module):
-    """Four strided convolutions (32, 32, 64, 64 maps) and 256 units, and the way back.
+    """Four strided convolutions (32, 32, 64, 64 maps) and 256 units, and the same in reverse.
 
     Differs from its paper: images whose side is no multiple of 16 are padded with zeros to the
     next one and the output is cropped; 28 pixels become 32, which leaves 2x2 before the units.

@@ -52,13 +52,7 @@ class BaselineSettings(Settings):
 def baseline_settings(
     base: Settings | str | Path, method: str, overrides: Iterable[str] = ()
 ) -> BaselineSettings:
-    """Derive the settings of a baseline from a recipe, or from the run it is compared with.
-
-    Args:
-        base: a recipe's name or file, or the settings of a run.
-        method: a key of ``BASELINES``.
-        overrides: items such as ``"contractive.penalty_weight=0.1"``.
-    """
+    """Derive the settings of a baseline from a recipe, or from the run it is compared with."""
     if not isinstance(base, Settings):
         base = load_settings(base, (), BaselineSettings)
     changes = [f"method={method}", *RECIPE_CHANGES.get(base.recipe, ()), *overrides]

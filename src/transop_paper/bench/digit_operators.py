@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transop import learning
+import transop
 from transop.data import load_dataset
 from transop.pairs import nearest_neighbours
 
@@ -60,7 +60,7 @@ def learn_operators(
     """
     points = project_digits(dimension)
     neighbours = nearest_neighbours(points, N_NEIGHBOURS)
-    learned = learning.learn_operators(
+    learned = transop.learn_operators(
         points.repeat_interleave(N_NEIGHBOURS, 0),
         points[neighbours.flatten()],
         n_operators,

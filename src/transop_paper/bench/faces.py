@@ -94,7 +94,7 @@ def bench_streaming(
     """Build a set on disk, read it once in random order, and train on it for a few steps.
 
     A simulated reader hands over the images: drawn faces, shifted in brightness from block to
-    block. What follows is the way every CelebA image takes.
+    block. What follows is what happens to every CelebA image.
 
     Args:
         n_images: how many.

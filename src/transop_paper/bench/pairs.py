@@ -150,7 +150,7 @@ def _measure(
 
 
 def _all_at_once(features: Float[Tensor, "n f"], n_neighbours: int) -> Int64[Tensor, "n k"]:
-    """Find neighbours the simple way: every distance in memory, then the smallest."""
+    """Find neighbours with every distance in memory at once."""
     distance = torch.cdist(features.float(), features.float())
     distance.fill_diagonal_(torch.inf)
     return distance.topk(n_neighbours, dim=1, largest=False).indices.cpu()

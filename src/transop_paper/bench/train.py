@@ -51,10 +51,10 @@ class TrainSize:
 
 @dataclass(frozen=True)
 class TrainRun:
-    """What one way of learning took and reached.
+    """What one algorithm took and reached.
 
     Attributes:
-        name: whose way.
+        name: ours, or the authors'.
         seconds: of every batch.
         seconds_per_batch: their mean.
         epoch_seconds: an epoch at that rate.
@@ -90,7 +90,7 @@ def bench_train(
     seed: int = 0,
     progress: Progress = silent,
 ) -> TrainBenchmark:
-    """Take the same operator steps our way and the authors' way, batch by batch in turn.
+    """Take the same operator steps by our algorithm and the authors', batch by batch in turn.
 
     Args:
         size: of the operator phase; the paper's MNIST by default.

@@ -29,7 +29,7 @@ from transop.run import Run
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.few_label_identity import learn_identity
 from transop_paper.scarce.protocol import Protocol, draw_labelled, score, train_network
-from transop_paper.scarce.rows import Row, known_rows
+from transop_paper.scarce.rows import Row
 from transop_paper.scarce.unlabelled import Classify, UnlabelledRow
 
 logger = logging.getLogger(__name__)
@@ -257,24 +257,7 @@ def _make_augment(
     if model is None or experiment.settings is None:
         raise UserError(f"row '{row.name}' needs a trained run; give one with --run")
     if row.needs_own_identity:
-        distortion = known_rows(experiment.dataset.meta.name)["elastic"]
-        model = learn_identity(
-            model,
-            experiment.settings,
-            experiment.dataset,
-            images,
-            labels,
-            distortion,
-            protocol=experiment.protocol,
-            seed=seed,
-            folder=experiment.identity_folder(
-                seed,
-                "labels",
-                protocol=dataclasses.asdict(experiment.protocol),
-                distortion=dataclasses.asdict(distortion),
-            ),
-            progress=progress,
-        )
+        model = learn_identity(experiment, images, labels, seed=seed, progress=progress)
     return TransportAugment(
         model,
         source=row.moves,

@@ -11,7 +11,7 @@ import copy
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from filelock import FileLock
@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from transop.artifacts import RunFolder, load_state, save_state
-from transop.config import Settings
 from transop.data import ImageDataset
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder, LatentClassifier, LeNet
@@ -28,7 +27,10 @@ from transop.progress import Progress, silent
 from transop.training import Session, train_coefficient_encoder
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.protocol import Protocol, descend, new_network, train_network
-from transop_paper.scarce.rows import Row
+from transop_paper.scarce.rows import Row, known_rows
+
+if TYPE_CHECKING:
+    from transop_paper.scarce.experiment import Experiment
 
 _MEMBERS = 3
 _MEMBER_STEPS_SHARE = 0.5  # of the protocol's steps
@@ -49,84 +51,74 @@ class Committee(nn.Module):
 
 
 def learn_identity(
-    model: ManifoldAutoencoder,
-    settings: Settings,
-    dataset: ImageDataset,
+    experiment: Experiment,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
-    distortion: Row,
     *,
-    protocol: Protocol,
     seed: int,
-    folder: Path,
     progress: Progress = silent,
 ) -> ManifoldAutoencoder:
-    """Give a copy of a model whose classifier and encoder know these labels only.
+    """Give a copy of the run's model whose classifier and encoder know these labels only.
 
-    The result is kept in ``folder``; a second call, also from another process, reads it there.
-    The caller names the folder after everything that decides the result.
-
-    Only autoencoder and operators are taken from the model, and images without labels from the
-    data set. ``distortion`` is the row whose fixed augmentation the committee is trained with.
+    The result is kept in a folder named after everything that decides it; a second call, also
+    from another process, reads it there.
     """
-    untrained = [new_network(dataset.image_shape, dataset.n_classes, seed) for _ in range(_MEMBERS)]
+    data, protocol = experiment.dataset, experiment.protocol
+    distortion = known_rows(data.meta.name)["elastic"]
+    untrained = [new_network(data.image_shape, data.n_classes, seed) for _ in range(_MEMBERS)]
+    facts = {
+        "protocol": dataclasses.asdict(protocol),
+        "distortion": dataclasses.asdict(distortion),
+    }
 
     def train() -> nn.Module:
-        return Committee(
-            _train_members(
-                dataset, images, labels, distortion, protocol=protocol, seed=seed, progress=progress
-            )
-        )
+        return Committee(_train_members(data, images, labels, distortion, protocol, seed, progress))
 
-    bare = _bare(model, Committee(untrained), "image")
-    return _learn_once(bare, train, settings, dataset, seed, folder, progress)
+    bare = _bare(experiment, Committee(untrained), "image")
+    folder = experiment.identity_folder(seed, "labels", **facts)
+    return _learn_once(experiment, bare, train, seed, folder, progress)
 
 
 def learn_identity_from_opinion(
-    model: ManifoldAutoencoder,
-    settings: Settings,
-    dataset: ImageDataset,
+    experiment: Experiment,
     latents: Float[Tensor, "n d"],
     opinion: Float[Tensor, "n k"],
     *,
     seed: int,
-    folder: Path,
     progress: Progress = silent,
 ) -> ManifoldAutoencoder:
-    """Give a copy of a model whose classifier and encoder know an opinion on the training images.
+    """Give a copy of the run's model whose classifier and encoder know an opinion only.
 
-    The classifier reads latents and learns the opinion; the encoder learns to keep it. Where the
-    opinion comes from labels spread over a graph they know these labels only; where it comes from
-    communities of the graph they know none. The result is kept in ``folder``.
+    The classifier reads latents and learns the opinion on the training images; the encoder learns
+    to keep it. The result is kept in a folder, as that of `learn_identity`.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        classifier = LatentClassifier(
-            latent_dimension=model.latent_dimension, n_classes=opinion.shape[1]
-        )
-    bare = _bare(model, classifier, "latent")
+        classifier = LatentClassifier(latent_dimension=latents.shape[1], n_classes=opinion.shape[1])
 
     def train() -> nn.Module:
         return _learn_opinion(classifier, latents, opinion, seed, progress)
 
-    return _learn_once(bare, train, settings, dataset, seed, folder, progress)
+    bare = _bare(experiment, classifier, "latent")
+    folder = experiment.identity_folder(seed, "graph")
+    return _learn_once(experiment, bare, train, seed, folder, progress)
 
 
 def _bare(
-    model: ManifoldAutoencoder, classifier: nn.Module, domain: Literal["image", "latent"]
+    experiment: Experiment, classifier: nn.Module, domain: Literal["image", "latent"]
 ) -> ManifoldAutoencoder:
-    """Copy a model and give it another classifier."""
-    bare = copy.deepcopy(model)
+    """Copy the run's model and give it another classifier."""
+    assert experiment.model is not None
+    bare = copy.deepcopy(experiment.model)
     bare.classifier_domain, bare.classifier_recipe = domain, None
     bare.classifier = classifier.eval()
     return bare
 
 
 def _learn_once(
+    experiment: Experiment,
     model: ManifoldAutoencoder,
     train: Callable[[], nn.Module],
-    settings: Settings,
-    dataset: ImageDataset,
     seed: int,
     folder: Path,
     progress: Progress,
@@ -139,8 +131,13 @@ def _learn_once(
             _restore(model, stored)
             return model
         model.classifier = train().eval()
-        unlabelled = dataclasses.replace(dataset, labels=None)
-        _train_encoder(model, settings, unlabelled, seed=seed, folder=folder, progress=progress)
+        assert experiment.settings is not None
+        wanted = experiment.settings.updated(
+            ["coefficient_encoder.target=classifier", f"runtime.seed={seed}", "runtime.device=cpu"]
+        )
+        unlabelled = dataclasses.replace(experiment.dataset, labels=None)
+        session = Session.open(wanted, RunFolder(folder), progress)
+        train_coefficient_encoder(session, model, unlabelled)
         _keep(model, stored)
     return model
 
@@ -162,11 +159,11 @@ def _train_members(
     images: Tensor,
     labels: Tensor,
     distortion: Row,
-    *,
     protocol: Protocol,
     seed: int,
     progress: Progress,
 ) -> list[LeNet]:
+    """Train networks on distorted images, each with half the protocol's steps."""
     shorter = dataclasses.replace(
         protocol,
         n_steps=max(1, int(protocol.n_steps * _MEMBER_STEPS_SHARE)),
@@ -193,23 +190,6 @@ def _train_members(
             )
         )
     return members
-
-
-def _train_encoder(
-    model: ManifoldAutoencoder,
-    settings: Settings,
-    dataset: ImageDataset,
-    *,
-    seed: int,
-    folder: Path,
-    progress: Progress,
-) -> None:
-    """Learn scales that keep the classifier's opinion on unlabelled images."""
-    wanted = settings.updated(
-        ["coefficient_encoder.target=classifier", f"runtime.seed={seed}", "runtime.device=cpu"]
-    )
-    session = Session.open(wanted, RunFolder(folder), progress)
-    train_coefficient_encoder(session, model, dataset)
 
 
 def _keep(model: ManifoldAutoencoder, path: Path) -> None:

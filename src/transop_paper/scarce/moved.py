@@ -120,13 +120,8 @@ class LeastLiked:
     coefficients are as large as the encoder's scales on average. A move that changes the opinion of
     the model's latent classifier is not made.
 
-    Args:
-        model: its operators, coefficient encoder and latent classifier are used.
-        latents: all training images, in scaled units.
-        multiplier: factor on the encoder's scales.
-        threshold: probability that the latent classifier must keep; None for no guard.
-        residual: share of the detail lost by the autoencoder that is added back.
-        generator: where the randomness comes from.
+    ``threshold`` is the probability that the latent classifier must keep, None for no guard;
+    ``residual`` the share of the detail lost by the autoencoder that is added back.
     """
 
     def __init__(

@@ -59,7 +59,7 @@ class Unlabelled:
 
 @dataclass(frozen=True)
 class Row:
-    """One way to augment, in the order it is applied: learned moves, then a fixed augmentation.
+    """An augmentation, in the order it is applied: learned moves, then a fixed augmentation.
 
     Attributes:
         name: what it is called on the command line and in files.

@@ -177,16 +177,8 @@ class UnlabelledRow:
     ) -> tuple[UInt8[Tensor, "n copies c h w"], float, LeastLiked]:
         """Draw moved copies of all training images, as far as the opinion allows."""
         latents = self._model.encode(self._data.batch(self._train_rows))
-        assert self._experiment.settings is not None
         model = learn_identity_from_opinion(
-            self._model,
-            self._experiment.settings,
-            self._data,
-            latents,
-            opinion,
-            seed=self._seed,
-            folder=self._experiment.identity_folder(self._seed, "graph"),
-            progress=self._progress,
+            self._experiment, latents, opinion, seed=self._seed, progress=self._progress
         )
         k = min(_NEAREST, len(latents) - 1)
         lines = self._wanted.moves == "lines"
