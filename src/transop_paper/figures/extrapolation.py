@@ -11,8 +11,14 @@ from torch import Tensor
 from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
 from transop.plotting import Line, Panel, line_panels
 from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.methods import METHOD_COLOURS, METHOD_NAMES, OUR_METHOD, model_of
-from transop_paper.figures.paper_run import PaperRun, as_array
+from transop_paper.figures.paper_run import (
+    METHOD_COLOURS,
+    METHOD_NAMES,
+    OUR_METHOD,
+    PaperRun,
+    as_array,
+    model_of,
+)
 
 _TIMES = np.arange(0, 3.01, 0.25)
 CONTROL = "straight line to our end point"
