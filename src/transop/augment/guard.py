@@ -62,7 +62,7 @@ class Guard(nn.Module):
         self.eval()
 
     def train(self, mode: bool = True) -> Guard:
-        """Stay in evaluation mode: a judge that drops units at random is no judge."""
+        """Stay in evaluation mode: dropping units at random would change the classes."""
         del mode
         if isinstance(self.classifier, nn.Module):
             self.classifier.eval()
@@ -83,7 +83,7 @@ class Guard(nn.Module):
             )
 
     def reads_images(self, model: ManifoldAutoencoder) -> bool:
-        """Say whether moved points must be decoded before they can be judged."""
+        """Say whether moved points must be decoded before they can be classified."""
         domain = model.classifier_domain if self.classifier is None else self.domain
         return domain == "image"
 
@@ -91,15 +91,15 @@ class Guard(nn.Module):
         self, model: ManifoldAutoencoder, inputs: Float[Tensor, "b ..."]
     ) -> Float[Tensor, "b k"]:
         """Ask the classifier, about images or latents as :meth:`reads_images` says."""
-        judge = model.classifier if self.classifier is None else self.classifier
-        if judge is None:
+        classifier = model.classifier if self.classifier is None else self.classifier
+        if classifier is None:
             raise UserError(
                 "the guard has no classifier and the model no identity; pass Guard(classifier) or "
                 "train the phase 'classifier'"
             )
         with torch.no_grad():
             answers = [
-                check_floats("the classifier's answer", judge(chunk))
+                check_floats("the classifier's answer", classifier(chunk))
                 for chunk in torch.split(inputs, _CHUNK)
             ]
         wrong = [answer for answer in answers if answer.ndim != 2]
@@ -134,75 +134,59 @@ class GuardedWalks:
     pictures: Float[Tensor, "b c h w"] | None  # decoded ends, if the guard had to look at them
 
 
-class GuardedWalk:
-    """Draws, judges and redraws the walks of one batch."""
+def walk_guarded(
+    model: ManifoldAutoencoder,
+    guard: Guard,
+    draw: Draw,
+    latents: Float[Tensor, "b d"],
+    names: Int[Tensor, " b"],
+    rest: Float[Tensor, "b w"] | None = None,
+    *,
+    all_or_none: bool = False,
+) -> GuardedWalks:
+    """Draw walks, again and shorter, until the guard accepts them or is out of attempts.
 
-    def __init__(
-        self,
-        model: ManifoldAutoencoder,
-        guard: Guard,
-        latents: Float[Tensor, "b d"],
-        names: Int[Tensor, " b"],
-        rest: Float[Tensor, "b w"] | None = None,
-        *,
-        all_or_none: bool = False,
-    ) -> None:
-        """Prepare to walk.
+    Args:
+        model: decodes and transports.
+        guard: accepts or refuses the end of a walk.
+        draw: takes points and gives the ends and coefficients of fresh walks from them.
+        latents: where the walks start.
+        names: the class that the classifier must still give to each.
+        rest: the part of their latents that operators leave alone, if there is one.
+        all_or_none: accept a draw only if every point accepts it.
+    """
+    ends, coefficients = draw(latents)
+    rows = torch.arange(len(latents), device=latents.device)
+    found = GuardedWalks(
+        torch.empty_like(ends),
+        torch.empty_like(coefficients),
+        torch.zeros_like(rows),
+        rows < 0,
+        None,
+    )
 
-        Args:
-            model: decodes and transports.
-            guard: the judge.
-            latents: where the walks start.
-            names: what the judge must go on calling them.
-            rest: the part of their latents that operators leave alone, if there is one.
-            all_or_none: accept a draw only if every point accepts it.
-        """
-        self._model, self._guard, self._names = model, guard, names
-        self._latents, self._rest, self._all_or_none = latents, rest, all_or_none
-        self._looks = guard.reads_images(model)
-        self._found: GuardedWalks | None = None
-
-    def run(self, draw: Draw) -> GuardedWalks:
-        """Walk until every point is accepted or out of attempts.
-
-        Args:
-            draw: takes points and gives the ends and coefficients of fresh walks from them.
-        """
-        ends, coefficients = draw(self._latents)
-        everyone = torch.arange(len(self._latents), device=self._latents.device)
-        refused = self._judge(everyone, ends, coefficients)
-        for _ in range(self._guard.attempts):
-            if len(refused) == 0:
-                break
-            refused = self._judge(refused, *draw(self._latents[refused]))
-        for _ in range(self._guard.shortenings):
-            if len(refused) == 0:
-                break
-            assert self._found is not None
-            shorter = self._found.coefficients[refused] * _SHORTER
-            ends = retrace(self._model.transport, self._latents[refused], shorter)
-            refused = self._judge(refused, ends, shorter)
-        assert self._found is not None
-        return self._found
-
-    def _judge(self, rows: Tensor, ends: Tensor, coefficients: Tensor) -> Int[Tensor, " r"]:
+    def note(rows: Tensor, ends: Tensor, coefficients: Tensor) -> Int[Tensor, " r"]:
         """Note down the walks of some rows and give back the rows that were refused."""
-        pictures = None
-        if self._looks:
-            rest = None if self._rest is None else self._rest[rows]
-            pictures = self._model.decode(ends, rest=rest)
-        logits = self._guard.logits(self._model, ends if pictures is None else pictures)
-        accepted = self._guard.accepts(logits, self._names[rows])
-        if self._all_or_none:
+        seen = ends
+        if guard.reads_images(model):
+            seen = model.decode(ends, rest=None if rest is None else rest[rows])
+            if found.pictures is None:
+                found.pictures = torch.empty_like(seen)
+            found.pictures[rows] = seen
+        accepted = guard.accepts(guard.logits(model, seen), names[rows])
+        if all_or_none:
             accepted = accepted.all().expand_as(accepted)
-        if self._found is None:
-            draws = torch.ones_like(rows)
-            self._found = GuardedWalks(ends, coefficients, draws, accepted.clone(), pictures)
-        else:
-            found = self._found
-            found.ends[rows], found.coefficients[rows] = ends, coefficients
-            found.accepted[rows] = accepted
-            found.draws[rows] += 1
-            if found.pictures is not None and pictures is not None:
-                found.pictures[rows] = pictures
+        found.ends[rows], found.coefficients[rows] = ends, coefficients
+        found.accepted[rows] = accepted
+        found.draws[rows] += 1
         return rows[~accepted]
+
+    rows = note(rows, ends, coefficients)
+    for _ in range(guard.attempts):
+        if len(rows):
+            rows = note(rows, *draw(latents[rows]))
+    for _ in range(guard.shortenings):
+        if len(rows):
+            shorter = found.coefficients[rows] * _SHORTER
+            rows = note(rows, retrace(model.transport, latents[rows], shorter), shorter)
+    return found

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.data import get_worker_info
 
-from transop.augment.guard import Guard, GuardedWalk, GuardedWalks
+from transop.augment.guard import Guard, GuardedWalks, walk_guarded
 from transop.augment.walk import retrace, walk
 from transop.errors import UserError
 from transop.inputs import (
@@ -286,10 +286,9 @@ class TransportAugment(nn.Module):
         else:
             inputs = images if self.guard.reads_images(self.model) else latents
             names = self.guard.logits(self.model, inputs).argmax(1)
-        guarded = GuardedWalk(
-            self.model, self.guard, latents, names, rest, all_or_none=self.same_on_batch
+        return walk_guarded(
+            self.model, self.guard, draw, latents, names, rest, all_or_none=self.same_on_batch
         )
-        return guarded.run(draw)
 
     def _check_labels(self, labels: Any, n_images: int) -> Int[Tensor, " b"]:
         """Bring labels to the model's device; a guard looks up whether it knows them."""

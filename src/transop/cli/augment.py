@@ -95,11 +95,9 @@ def _check_sheet(file: Path | None, *, force: bool) -> None:
 def _draw_sheet(report: FolderReport, file: Path) -> None:
     import numpy as np
 
-    from transop.artifacts import write_atomically
-    from transop.plotting import contact_sheet, render_figure
+    from transop.plotting import contact_sheet, write_figure
 
-    figure = contact_sheet(np.stack([images[:13] for images in report.shown]))
-    write_atomically(file, render_figure(figure, "svg" if file.suffix.lower() == ".svg" else "png"))
+    write_figure(contact_sheet(np.stack([images[:13] for images in report.shown])), file)
 
 
 def _tell(

@@ -59,7 +59,8 @@ def fit(
         terminal.result(plan.settings.to_toml().rstrip())
         return
     _show_plan(terminal, plan)
-    again = f"transop train {shlex.quote(str(folder.config_file))} --out {_quoted(folder.path)}"
+    config, place = (shlex.quote(str(path)) for path in (folder.config_file, folder.path))
+    again = f"transop train {config} --out {place}"
     with terminal.resumable(f"stopped; continue with: {again} --resume"):
         train_in_time(
             plan,
@@ -105,10 +106,11 @@ def _conclude(
         terminal.notice(sentence)
     terminal.notice(f"report: {write_report(path)}")
     terminal.notice("try next:")
+    place = shlex.quote(str(path))
     for command in (
-        f"transop augment {_quoted(path)} {shlex.quote(source)} augmented -n 3",
-        f"transop explore {_quoted(path)}",
-        f"transop path {_quoted(path)} A.png B.png",
+        f"transop augment {place} {shlex.quote(source)} augmented -n 3",
+        f"transop explore {place}",
+        f"transop path {place} A.png B.png",
     ):
         terminal.notice(f"  {command}")
 
@@ -171,7 +173,3 @@ def _on_more_time(plan: FitPlan) -> str:
             f"--minutes {2 * plan.minutes:g} doubles that, for sharper images"
         )
     return "more time would change little: more images would help more"
-
-
-def _quoted(path: Path) -> str:
-    return shlex.quote(str(path))

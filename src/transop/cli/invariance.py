@@ -64,7 +64,7 @@ def invariance(
     if classifier is None:
         model, folder = opened.model, run
     else:
-        model, folder = _judge_with(terminal, opened, classifier, weights)
+        model, folder = _for_classifier(terminal, opened, classifier, weights)
     found = measure_invariance(model, dataset, n_images=images, progress=terminal.progress)
     high, low = found.extremes(_SHOWN)
     strips = {
@@ -80,7 +80,7 @@ def invariance(
         terminal.notice(f"written: {', '.join(str(file) for file in files)}")
 
 
-def _judge_with(
+def _for_classifier(
     terminal: Terminal, opened: Run, factory: str, weights: Path | None
 ) -> tuple[ManifoldAutoencoder, Path]:
     """Train a coefficient encoder for the user's classifier, unless that has been done."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from transop.data import ImageDataset
     from transop.model import ManifoldAutoencoder
 
-Drawing = Callable[["ManifoldAutoencoder", "ImageDataset"], tuple["Figure", dict[str, np.ndarray]]]
+Drawn = tuple["Figure", dict[str, np.ndarray]]
+Drawing = Callable[["ManifoldAutoencoder", "ImageDataset"], Drawn]
 
 _REACH = 0.6  # how far a strip goes to either side, as a share of the latent point's length
 _MOST_OPERATORS = 8
@@ -39,18 +40,14 @@ def draw_showcase(model: ManifoldAutoencoder, dataset: ImageDataset, folder: Pat
     return drawn
 
 
-def _reconstructions(
-    model: ManifoldAutoencoder, dataset: ImageDataset
-) -> tuple[Figure, dict[str, np.ndarray]]:
+def _reconstructions(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
     images = dataset.batch(_examples(dataset))
     pair = {"image": images.numpy(), "reconstruction": model.reconstruct(images).cpu().numpy()}
     title = "Test images and what the autoencoder makes of them"
     return image_grid(np.stack(list(pair.values())), title=title, row_labels=list(pair)), pair
 
 
-def _operators(
-    model: ManifoldAutoencoder, dataset: ImageDataset
-) -> tuple[Figure, dict[str, np.ndarray]]:
+def _operators(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
     """Apply the strongest living operators, one per row, to one image in both directions."""
     n_shown = min(_MOST_OPERATORS, max(1, int(model.operators.living().sum())))
     strongest = model.operators.magnitudes().detach().argsort(descending=True)
@@ -74,9 +71,7 @@ def _operators(
     return figure, {"frames": frames, "coefficients": coefficients.cpu().numpy()}
 
 
-def _paths(
-    model: ManifoldAutoencoder, dataset: ImageDataset
-) -> tuple[Figure, dict[str, np.ndarray]]:
+def _paths(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
     """Join same-class test images and go on beyond the end."""
     rows = _held_out(dataset)
     labels = np.zeros(len(rows), int) if dataset.labels is None else dataset.labels[rows]
@@ -94,9 +89,7 @@ def _paths(
     return figure, {"frames": frames, "times": times}
 
 
-def _samples(
-    model: ManifoldAutoencoder, dataset: ImageDataset
-) -> tuple[Figure, dict[str, np.ndarray]]:
+def _samples(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
     """Sample as far as the coefficient encoder says identity is kept."""
     images = dataset.batch(_examples(dataset)[:8])
     points = model.encode(images)[:, None].expand(-1, 9, -1)

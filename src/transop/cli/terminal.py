@@ -77,11 +77,6 @@ class Terminal:
         if not self.quiet:
             self.stderr.print(text, markup=False)
 
-    def warn(self, text: str) -> None:
-        """Write one line about something doubtful, unless the user asked for quiet."""
-        if not self.quiet:
-            self.stderr.print(Text.assemble(("warning:", "yellow"), " ", text))
-
     def error(self, text: str) -> None:
         """Write one line about what went wrong; quiet does not silence it."""
         self.stderr.print(Text.assemble(("error:", "bold red"), " ", text))

@@ -88,9 +88,14 @@ def bars(values: Sequence[float], names: Sequence[str], *, unit: str = "percent"
 
 
 def strip(
-    frames: Float[np.ndarray, "t c h w"], captions: Sequence[str], title: str, *, marked: int = -1
+    frames: Float[np.ndarray, "t c h w"],
+    captions: Sequence[str] | None,
+    title: str,
+    *,
+    marked: int = -1,
 ) -> str:
     """Lay images side by side under a title; one may be outlined."""
+    captions = captions or [""] * len(frames)
     cells = [
         captioned(
             frame,

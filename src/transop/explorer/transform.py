@@ -104,13 +104,11 @@ def surprise(run: ExploredRun, start: Start, seed: int) -> Surprises:
     uniform = torch.rand(shape, generator=torch.Generator().manual_seed(seed))
     living = torch.zeros(model.operators.n_operators)
     living[run.living_operators] = 1.0
-    encoded = None
-    names: list[list[str] | None] = [None, None]
+    encoded, names = None, None
     if start.allowed is not None:
-        scales = model.scales_at(latent).cpu()
-        encoded, names[0] = _sampled(run, latent, scales * living, uniform)
-    prior, names[1] = _sampled(run, latent, model.prior_scale * living, uniform)
-    return Surprises(encoded, prior, (names[0], names[1]))
+        encoded, names = _sampled(run, latent, model.scales_at(latent).cpu() * living, uniform)
+    prior, prior_names = _sampled(run, latent, model.prior_scale * living, uniform)
+    return Surprises(encoded, prior, (names, prior_names))
 
 
 def _sampled(

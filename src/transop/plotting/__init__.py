@@ -31,6 +31,7 @@ from transop.plotting.style import (
     save_figure,
     split_columns,
     split_rows,
+    write_figure,
 )
 from transop.plotting.training import CURVES_ABOUT, collect_curves, kept_curves, training_curves
 
@@ -70,4 +71,5 @@ __all__ = [
     "split_columns",
     "split_rows",
     "training_curves",
+    "write_figure",
 ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
@@ -51,11 +51,9 @@ LOOK: dict[Any, Any] = {
 }
 
 
-@contextmanager
-def look() -> Iterator[None]:
+def look() -> AbstractContextManager[None]:
     """Draw with the shared look inside the block, leaving the user's own settings alone."""
-    with mpl.rc_context(LOOK):
-        yield
+    return mpl.rc_context(LOOK)
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -82,6 +80,12 @@ def render_figure(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     with look():
         figure.savefig(buffer, format=kind, metadata=metadata)
     return buffer.getvalue()
+
+
+def write_figure(figure: Figure, file: Path) -> None:
+    """Write a figure to one file, as SVG if its name says so and as PNG otherwise."""
+    kind: Literal["png", "svg"] = "svg" if file.suffix.lower() == ".svg" else "png"
+    write_atomically(file, render_figure(figure, kind))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from transop import __version__
@@ -24,22 +23,13 @@ HEADLINES: dict[str, tuple[str, str]] = {
 _SHARES = {"label_agreement", "test_accuracy", "kept_encoded", "kept_fixed"}
 
 
-@dataclass(frozen=True)
-class Headline:
-    """One number a reader should see first."""
-
-    value: str
-    name: str
-    note: str
-
-
-def headlines(run: Run) -> list[Headline]:
-    """Choose the numbers to show first; of repeated measures the last phase's counts."""
+def headlines(run: Run) -> list[tuple[str, str, str]]:
+    """Choose the numbers to show first, each with its name and a note; the last phase's count."""
     merged: dict[str, Any] = {}
     for facts in run.phases.values():
         merged |= facts
     return [
-        Headline(_shown(key, merged[key], run.description), name, _note(key, note, run))
+        (_shown(key, merged[key], run.description), name, _note(key, note, run))
         for key, (name, note) in HEADLINES.items()
         if isinstance(merged.get(key), int | float)
     ]

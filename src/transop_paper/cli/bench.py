@@ -110,22 +110,15 @@ def inference(
         progress=terminal.progress,
     )
     if plot is not None:
-        _save_plot(report, plot)
+        from transop.plotting import write_figure
+        from transop_paper.bench.inference_figure import draw_inference
+
+        write_figure(draw_inference(report), plot)
         terminal.notice(f"wrote {plot}")
     if as_json:
         terminal.result_json(dataclasses.asdict(report))
     else:
         _print_report(terminal, report)
-
-
-def _save_plot(report: InferenceBenchmark, path: Path) -> None:
-    from transop.artifacts import write_atomically
-    from transop.plotting import render_figure
-    from transop_paper.bench.inference_figure import draw_inference
-
-    figure = draw_inference(report)
-    picture = render_figure(figure, "svg" if path.suffix == ".svg" else "png")
-    write_atomically(path, picture)
 
 
 def _print_report(terminal: Terminal, report: InferenceBenchmark) -> None:

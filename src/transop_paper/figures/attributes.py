@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -30,20 +28,6 @@ _LEFT, _NAMES = 0.38, 1.3  # inches for the ticks at the left and the names at t
 Span = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Walks:
-    """Paths of one operator from many starts.
-
-    Attributes:
-        probability: of every attribute along the way; where the path has left the data, that of
-            the start.
-        inside: where the latent point is not longer than any of the data, from the start on.
-    """
-
-    probability: Float[Tensor, "n t k"]
-    inside: Bool[Tensor, "n t"]
-
-
 def compute(run: PaperRun) -> Numbers:
     """Follow every operator from held-out images and find the best one for every attribute."""
     model = run.model
@@ -57,12 +41,12 @@ def compute(run: PaperRun) -> Numbers:
     chosen = run.living_operators
     amounts = _REACH * torch.linspace(-1, 1, run.sized(13, 25))
     bar = run.progress(chosen, "operators", len(chosen))
-    walks = [walk(run, m, points, amounts) for m in bar]
+    chances = torch.stack([along_operator(run, m, points, amounts) for m in bar])
     start = model.attributes_at(points)
-    share, peak = gains(torch.stack([w.probability for w in walks]), start)
+    share, peak = gains(chances, start)
     best = (share + 1e-3 * peak).argmax(0)  # the mean decides between equal shares
     shown = [
-        _shown_path(run, chosen[int(m)], points, _cleanest(walks[int(m)], start, k))
+        _shown_path(run, chosen[int(m)], points, _cleanest(chances[m], start, k))
         for k, m in enumerate(best)
     ]
     arrays = {
@@ -86,13 +70,13 @@ def compute(run: PaperRun) -> Numbers:
     return Numbers(arrays, facts)
 
 
-def walk(
-    run: PaperRun,
-    operator: int,
-    points: Float[Tensor, "n d"],
-    amounts: Float[Tensor, " t"],
-) -> Walks:
-    """Ask for the attributes along one operator's paths, as far as they stay among the data.
+def along_operator(
+    run: PaperRun, operator: int, points: Float[Tensor, "n d"], amounts: Float[Tensor, " t"]
+) -> Float[Tensor, "n t k"]:
+    """Give the probability of every attribute along one operator's paths.
+
+    From where a latent point is longer than any of the data on, the probability at the start
+    stands instead.
 
     Args:
         run: the run.
@@ -109,7 +93,7 @@ def walk(
     inside = torch.cat([left[:, :-1], right], dim=1)
     chances = torch.cat([run.model.attributes_at(part) for part in torch.split(path, 20)])
     start = chances[:, middle : middle + 1]
-    return Walks(torch.where(inside[..., None], chances, start), inside)
+    return torch.where(inside[..., None], chances, start)
 
 
 def gains(
@@ -128,10 +112,10 @@ def gains(
     return share, (highest * eligible).sum(1) / count
 
 
-def _cleanest(walks: Walks, start: Float[Tensor, "n k"], attribute: int) -> int:
+def _cleanest(chances: Float[Tensor, "n t k"], start: Float[Tensor, "n k"], attribute: int) -> int:
     """Choose the start whose rise changes the other attributes least; any, if none rises."""
-    highest, where = walks.probability[:, :, attribute].max(1)
-    at_peak = walks.probability[torch.arange(len(where)), where]
+    highest, where = chances[:, :, attribute].max(1)
+    at_peak = chances[torch.arange(len(where)), where]
     others = (at_peak - start).abs().sum(1) - (at_peak - start)[:, attribute].abs()
     gained = (highest > HIGH) & (start[:, attribute] < LOW)
     if not bool(gained.any()):

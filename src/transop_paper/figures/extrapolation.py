@@ -11,8 +11,14 @@ from torch import Tensor
 from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
 from transop.plotting import Line, Panel, line_panels
 from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.methods import METHOD_COLOURS, METHOD_NAMES, OUR_METHOD, model_of
-from transop_paper.figures.paper_run import PaperRun, as_array
+from transop_paper.figures.paper_run import (
+    METHOD_COLOURS,
+    METHOD_NAMES,
+    OUR_METHOD,
+    PaperRun,
+    as_array,
+    model_of,
+)
 
 _TIMES = np.arange(0, 3.01, 0.25)
 CONTROL = "straight line to our end point"
@@ -26,7 +32,7 @@ def compute(run: PaperRun) -> Numbers:
     first, second = same_class_pairs(labels[rows], per_class, run.generator("extrapolation"))
     starts, ends = run.dataset.batch(rows[first]), run.dataset.batch(rows[second])
     truth = torch.from_numpy(labels[rows[first]])
-    correct, residual, way = {}, {}, {}
+    correct, residual, covered = {}, {}, {}
     for method in METHOD_NAMES:
         result = measure_extrapolation(
             model_of(run, method),  # type: ignore[arg-type]
@@ -38,10 +44,8 @@ def compute(run: PaperRun) -> Numbers:
             progress=run.progress,
         )
         correct[method] = result.correct
-        residual[method], way[method] = (
-            float(result.residual.mean()),
-            float(result.share_covered.mean()),
-        )
+        residual[method] = float(result.residual.mean())
+        covered[method] = float(result.share_covered.mean())
         if method == OUR_METHOD:
             correct["control"] = result.control_correct
     ours = correct.pop(OUR_METHOD)
@@ -60,7 +64,7 @@ def compute(run: PaperRun) -> Numbers:
             "lead_over": list(others),
             "n_pairs": len(first),
             "residual": residual,
-            "way": way,
+            "way": covered,
             "judge_accuracy_on_starts": float(
                 (run.image_classifier(starts).argmax(1).cpu() == truth).float().mean()
             ),
@@ -104,8 +108,8 @@ def draw(numbers: Numbers) -> Figure:
         marks=(1.0,),
         zero=True,
         legend=False,
-        note=f"our paths cover {facts['way'][OUR_METHOD]:.0%} of the way to z₁ and miss it by "
-        f"{facts['residual'][OUR_METHOD]:.3f} |z₁|",
+        note=f"our paths cover {facts['way'][OUR_METHOD]:.0%} of the distance to z₁ and "
+        f"miss it by {facts['residual'][OUR_METHOD]:.3f} |z₁|",
     )
     return line_panels([accuracy, lead], panel_inches=(4.6, 3.6))
 

@@ -8,6 +8,9 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from matplotlib.figure import Figure
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from torch import Tensor
 
 from transop.operators import transport_path
@@ -42,17 +45,17 @@ class FactorReader:
         """Fit the regression on latent points whose factors are known."""
         self.names = names
         self.columns = _columns(names)
-        self._centre, self._spread = latents.double().mean(0), latents.double().std(0) + 1e-9
-        features, targets = self._features(latents), _targets(factors, names)
-        gram = features.mT @ features / len(features)
-        gram += _RIDGE * torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
-        moment = features.mT @ targets.to(features) / len(features)
-        self._weights = torch.linalg.solve(gram, moment)
+        self._regression = make_pipeline(
+            StandardScaler(),
+            PolynomialFeatures(2),
+            Ridge(_RIDGE * len(latents), fit_intercept=False),
+        )
+        self._regression.fit(_as_numpy(latents), _targets(factors, names).numpy())
 
     def read(self, latents: Float[Tensor, "n d"]) -> Float[Tensor, "n outputs"]:
         """Estimate the factors of latent points."""
-        estimates: Tensor = self._features(latents) @ self._weights
-        return estimates
+        estimates = self._regression.predict(_as_numpy(latents))
+        return torch.from_numpy(estimates).to(latents.device)
 
     def explained(
         self, latents: Float[Tensor, "n d"], factors: Float[np.ndarray, "n f"]
@@ -71,10 +74,9 @@ class FactorReader:
         lengths = torch.stack([apart[:, own].norm(dim=1) for own in self.columns], dim=1)
         return (lengths / sizes).mean(0)
 
-    def _features(self, latents: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
-        z = (latents.double() - self._centre) / self._spread
-        rows, columns = torch.triu_indices(z.shape[1], z.shape[1], device=z.device)
-        return torch.cat([torch.ones_like(z[:, :1]), z, z[:, rows] * z[:, columns]], dim=1)
+
+def _as_numpy(latents: Float[Tensor, "n d"]) -> Float[np.ndarray, "n d"]:
+    return as_array(latents).astype(np.float64)
 
 
 def compute(run: PaperRun) -> Numbers:

@@ -11,8 +11,7 @@ from torch import Tensor
 from transop.operators import transport_path
 from transop.plotting import Block, image_blocks, roomy
 from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.methods import METHOD_COLOURS, METHOD_NAMES
-from transop_paper.figures.paper_run import PaperRun, as_array
+from transop_paper.figures.paper_run import METHOD_COLOURS, METHOD_NAMES, PaperRun, as_array
 
 _SHOWN = 4  # operators, and directions of each baseline
 _REACH = 0.5  # how far a strip goes, as a share of the latent point's length

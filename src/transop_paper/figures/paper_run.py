@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from transop.errors import UserError
+from transop.plotting import COLOURS, MUTED
 from transop.progress import Progress, silent
 from transop.run import Run
 from transop_paper.figures.companions import (
@@ -23,6 +24,21 @@ from transop_paper.figures.companions import (
 )
 
 Scale = Literal["quick", "full"]
+
+# The methods of the comparisons: their names and colours, the same in every figure.
+OUR_METHOD = "mae"
+METHOD_NAMES = {
+    OUR_METHOD: "transport operators",
+    "ae": "autoencoder",
+    "cae": "contractive AE",
+    "beta-vae": "beta-VAE",
+}
+METHOD_COLOURS = {
+    OUR_METHOD: COLOURS[0],
+    "ae": MUTED,
+    "cae": COLOURS[1],
+    "beta-vae": COLOURS[2],
+}
 
 
 class PaperRun(Run):
@@ -104,6 +120,11 @@ class PaperRun(Run):
             distance = (latents[members] - latents[members].mean(0)).norm(dim=1)
             chosen.append(rows[members[int(distance.argmin())]])
         return np.array(chosen)
+
+
+def model_of(run: PaperRun, method: str) -> object:
+    """Give the model of a method: ours, or the companion of that name."""
+    return run.model if method == OUR_METHOD else run.companion(method)
 
 
 def as_array(tensor: Tensor) -> np.ndarray:

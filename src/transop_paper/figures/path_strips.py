@@ -11,8 +11,13 @@ from matplotlib.figure import Figure
 from transop.evaluation import PathModel, same_class_pairs
 from transop.plotting import FAINT, INK, MUTED, Block, draw_block, image_gap, look, new_figure
 from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.methods import METHOD_COLOURS, METHOD_NAMES, model_of
-from transop_paper.figures.paper_run import PaperRun, as_array
+from transop_paper.figures.paper_run import (
+    METHOD_COLOURS,
+    METHOD_NAMES,
+    PaperRun,
+    as_array,
+    model_of,
+)
 
 _TIMES = np.arange(0, 2.76, 0.25)
 _IMAGE = 0.46  # inches of an image's width

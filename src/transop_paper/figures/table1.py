@@ -85,21 +85,14 @@ def tabulate(summaries: Sequence[Summary]) -> Numbers:
 def draw(numbers: Numbers) -> Figure:
     """Draw every row as a line, every seed as a dot."""
     words = zip(*(numbers.facts[name] for name in _WORDS), strict=True)
-    summaries = [
-        _summary(
-            {**dict(zip(_WORDS, entry, strict=True)), "minutes": 0.0},
-            {name: float(numbers[name][place]) for name in _VALUES},
-            numbers["seeds"][place],
-        )
-        for place, entry in enumerate(words)
-    ]
+    summaries = []
+    for place, (entry, seeds) in enumerate(zip(words, numbers["seeds"], strict=True)):
+        values: dict[str, Any] = {name: float(numbers[name][place]) for name in _VALUES}
+        values |= zip(_WORDS, entry, strict=True)
+        accuracies = tuple(seeds[np.isfinite(seeds)].tolist())
+        summaries.append(Summary(**values, minutes=0.0, accuracies=accuracies))
     n = max(summary.n_seeds for summary in summaries)
     return draw_table(summaries, title=f"LeNet-5 on ten labelled images per class, {n} seeds")
-
-
-def _summary(words: dict[str, Any], values: dict[str, Any], seeds: np.ndarray) -> Summary:
-    accuracies = tuple(seeds[np.isfinite(seeds)].tolist())
-    return Summary(**words, **values, accuracies=accuracies)
 
 
 def _stored(file: Path, run: Path) -> list[Summary]:

@@ -8,8 +8,8 @@ from transop.explorer.augment import MOST_COPIES, Augmented, augment_images
 from transop.explorer.html import download, notice, picture
 from transop.explorer.opened import ExploredRun
 from transop.explorer.uploads import MOST_IMAGES, Uploads, read_collection
+from transop.explorer.views.choose import file_field
 from transop.explorer.views.events import PATIENT, sentences
-from transop.explorer.views.files import file_field
 
 _LISTED = 8
 

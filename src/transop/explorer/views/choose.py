@@ -1,8 +1,12 @@
-"""Choose an image: from the held-out ones by class, by upload, or by drawing."""
+"""Choose an image: from the held-out ones by class, by upload, or by drawing.
+
+Uploads go straight to the server's memory; Gradio's own uploads are closed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any
 
 import gradio as gr
@@ -10,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from transop.data.picture import EXTENSIONS
 from transop.explorer.html import notice
 from transop.explorer.opened import ExploredRun
-from transop.explorer.uploads import Uploads, read_bytes, read_drawing
+from transop.explorer.uploads import LARGEST_FILE, Uploads, read_bytes, read_drawing
 from transop.explorer.views.events import CHOOSING, PATIENT, sentences
-from transop.explorer.views.files import file_field
 
 Handler = Callable[[Tensor], Any]
 
@@ -37,6 +41,36 @@ canvas.addEventListener('pointerup', () => { if (down) { down = false;
   trigger('submit', {picture: canvas.toDataURL('image/png')}); } });
 element.querySelector('button').addEventListener('click', clear);
 """
+# Sends each file, then tells the server the tokens it got for them.
+_SEND = """
+const field = element.querySelector('input[type=file]'), go = element.querySelector('button');
+const status = element.querySelector('[role=status]'), largest = LARGEST;
+const say = words => { status.textContent = words; };
+const one = async file => {
+  if (file.size > largest) throw new Error(`'${file.name}' is larger than ${largest >> 20} MB.`);
+  const answer = await fetch(new URL('uploads', document.baseURI), {method: 'POST', body: file,
+    headers: {'Content-Type': 'application/octet-stream'}});
+  const told = await answer.json();
+  if (!answer.ok) throw new Error(told.detail);
+  return {name: file.name, token: told.token};
+};
+const send = async () => {
+  const files = [...field.files], sent = [];
+  if (!files.length) { say('Choose a file first.'); return; }
+  try {
+    for (const file of files) { say(`Sending ${file.name} ...`); sent.push(await one(file)); }
+    say('');
+    trigger('submit', {files: sent});
+  } catch (error) { say(`Not possible: ${error.message}`); }
+  if (!go) field.value = '';
+};
+field.addEventListener('change', () => {
+  if (!go) { send(); return; }
+  say([...field.files].slice(0, 5).map(file => file.name).join(', ')
+    + (field.files.length > 5 ? ' and more' : ''));
+});
+if (go) go.addEventListener('click', send);
+"""
 
 
 class Chooser:
@@ -58,7 +92,6 @@ class Chooser:
                 )
 
     def _pick(self, key: str, number: int) -> None:
-        self.picking: tuple[gr.Dropdown, gr.Number, gr.Button] | None = None
         if self.run.images is None:
             gr.HTML(notice(self.run.missing + " Upload or draw one.", tone="missing"))
             return
@@ -89,8 +122,8 @@ class Chooser:
     def connect(self, handle: Handler, outputs: Sequence[Any]) -> None:
         """Call a handler with every image chosen; it gives the values of the outputs."""
         outputs = list(outputs)
-        if self.picking is not None:
-            self._connect_picking(handle, outputs, *self.picking)
+        if self.run.images is not None:
+            self._connect_picking(handle, outputs)
 
         def uploaded(event: gr.EventData) -> Any:
             with sentences():
@@ -104,23 +137,17 @@ class Chooser:
         self.upload.submit(uploaded, None, outputs, **PATIENT)
         self.drawing.submit(drawn, None, outputs, **CHOOSING)
 
-    def _connect_picking(
-        self,
-        handle: Handler,
-        outputs: list[Any],
-        label: gr.Dropdown,
-        position: gr.Number,
-        another: gr.Button,
-    ) -> None:
+    def _connect_picking(self, handle: Handler, outputs: list[Any]) -> None:
+        label, position, another = self.picking
+
         def picked(kind: int, number: float | None) -> Any:
             with sentences():
                 chosen = None if kind == _ANY else kind
                 return handle(self.run.example(chosen, int(number or 0)))
 
         def following(kind: int, number: float | None) -> list[Any]:
-            with sentences():
-                count = len(self.run.rows(None if kind == _ANY else kind))
-                step = int(number or 0) % max(1, count) + 1
+            count = len(self.run.rows(None if kind == _ANY else kind))
+            step = int(number or 0) % max(1, count) + 1
             return [step, *picked(kind, step)]
 
         def of_class(kind: int) -> list[Any]:
@@ -141,6 +168,28 @@ def first_image(run: ExploredRun, number: int = 1) -> Tensor:
     if run.images is None:
         return torch.full(run.model.image_shape, 0.5)
     return run.example(None, min(number, len(run.rows())))
+
+
+def file_field(key: str, words: str, *, button: str = "", zips: bool = False) -> gr.HTML:
+    """Lay out a field for files; its event ``submit`` lists what was sent.
+
+    Args:
+        key: the element's name in the page.
+        words: what to choose.
+        button: if given, several files may be chosen and are sent when this button is pressed;
+            otherwise one file is sent as soon as it is chosen.
+        zips: whether zips are welcome too.
+    """
+    kinds = ",".join([*sorted(EXTENSIONS), *([".zip"] if zips else [])])
+    several = " multiple" if button else ""
+    text = (
+        f'<label class="tp-file">{escape(words)}'
+        f'<input type="file" accept="{kinds}"{several}></label><p role="status"></p>'
+    )
+    if button:
+        text += f'<button type="button" class="tp-go">{escape(button)}</button>'
+    script = _SEND.replace("LARGEST", str(LARGEST_FILE))
+    return gr.HTML(html_template=text, js_on_load=script, elem_id=key)
 
 
 def _canvas(run: ExploredRun) -> str:

@@ -147,9 +147,7 @@ def _surprises(run: ExploredRun, begin: Start, seed: int) -> str:
         words = "No encoded scales: this run has no coefficient encoder."
         rows.append(notice(words, tone="missing"))
     else:
-        captions = found.names[0] or [""] * len(found.encoded)
-        rows.append(strip(found.encoded, captions, "Sampled with encoded scales"))
-    captions = found.names[1] or [""] * len(found.prior)
+        rows.append(strip(found.encoded, found.names[0], "Sampled with encoded scales"))
     title = f"The same draws with the fixed prior, scale {run.model.prior_scale:g}"
-    rows.append(strip(found.prior, captions, title))
+    rows.append(strip(found.prior, found.names[1], title))
     return "".join(rows)
