@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from transop.errors import UserError
-from transop.networks.resnet import resnet18
+from transop.networks.resnet import ResNet18
 from transop.pairs import BACKBONES, build_pairs, features
 from transop.pairs.features import (
     FeatureExtractor,
@@ -101,7 +101,7 @@ def test_perceptual_pairs_of_photographic_noise_follow_the_classes(make_dataset,
 
 def test_resnet_features_come_from_a_weights_file(make_dataset, tmp_path):
     torch.manual_seed(0)
-    torch.save(resnet18().state_dict(), tmp_path / "resnet18.pth")
+    torch.save(ResNet18().state_dict(), tmp_path / "resnet18.pth")
     extractor = BACKBONES["auto"](40, tmp_path / "resnet18.pth", tmp_path)
     assert extractor.key.startswith("resnet18/")
     found = extract_features(make_dataset(n=4, size=16), torch.arange(4), extractor)
@@ -112,7 +112,7 @@ def test_other_weights_get_another_cache_key(tmp_path):
     keys = set()
     for seed in range(2):
         torch.manual_seed(seed)
-        torch.save(resnet18().state_dict(), tmp_path / f"resnet{seed}.pth")
+        torch.save(ResNet18().state_dict(), tmp_path / f"resnet{seed}.pth")
         keys.add(BACKBONES["resnet18"](28, tmp_path / f"resnet{seed}.pth", tmp_path).key)
     assert len(keys) == 2
 
