@@ -1,6 +1,6 @@
 """Share long computations among the processes of a data-parallel run.
 
-Alone, everything here does what a plain loop would; so rooms below the training need not know
+Alone, everything here does what a plain loop would; so packages below the training need not know
 whether there are other processes.
 """
 

@@ -1,6 +1,6 @@
 """The truncated, scaled Taylor series of the exponential, and what it costs to be exact.
 
-Everything else in this room is written in terms of these few functions. They check nothing:
+Everything else in this package is written in terms of these few functions. They check nothing:
 callers hand in tensors that already fit together.
 """
 
