@@ -94,8 +94,9 @@ def build_app() -> typer.Typer:
 
 def main() -> None:
     """Run the command line on the program's arguments and exit."""
-    # Threads that wait for each other sleep: spinning ones starve on a busy machine.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Threads of torch that wait for each other soon fall asleep. While they spin they keep the
+    # thread they wait for from running, if other programs use the processor too.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     make_streams_forgiving()
     sys.exit(run(sys.argv[1:]))
 
