@@ -22,7 +22,6 @@ from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
 
 _CHUNK = 1000  # images encoded at a time
-_PREFERRED = ("test", "validation", "train")  # whose images count as held out, the best first
 
 
 class Run:
@@ -140,7 +139,7 @@ class Run:
     @property
     def held_out_split(self) -> str:
         """The split whose images stand for new ones: test, else validation, else train."""
-        return next(name for name in _PREFERRED if name in self.dataset.splits)
+        return self.dataset.held_out_split
 
     @cached_property
     def held_out_rows(self) -> np.ndarray:

@@ -73,7 +73,7 @@ def _operators(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
 
 def _paths(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
     """Join same-class test images and go on beyond the end."""
-    rows = _held_out(dataset)
+    rows = dataset.splits[dataset.held_out_split]
     labels = np.zeros(len(rows), int) if dataset.labels is None else dataset.labels[rows]
     first, second = same_class_pairs(labels, 1, torch.Generator().manual_seed(0))
     start, end = dataset.batch(rows[first[:8]]), dataset.batch(rows[second[:8]])
@@ -144,13 +144,9 @@ FIGURES: dict[str, tuple[str, Drawing, About]] = {
 }
 
 
-def _held_out(dataset: ImageDataset) -> np.ndarray:
-    return next(dataset.splits[s] for s in ("test", "validation", "train") if s in dataset.splits)
-
-
 def _examples(dataset: ImageDataset) -> np.ndarray:
     """Choose ten held-out images, one of each class while there are classes."""
-    rows = _held_out(dataset)
+    rows = dataset.splits[dataset.held_out_split]
     if dataset.labels is None:
         spread = np.linspace(0, len(rows) - 1, min(10, len(rows)))  # not all of one scene
         return np.take(rows, spread.astype(int))

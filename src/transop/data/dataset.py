@@ -111,6 +111,11 @@ class ImageDataset:
         return int(self.images.shape[2])
 
     @property
+    def held_out_split(self) -> str:
+        """The split whose images stand for new ones: test, else validation, else train."""
+        return next(name for name in reversed(SPLIT_NAMES) if name in self.splits)
+
+    @property
     def image_shape(self) -> tuple[int, int, int]:
         """Channels, height, width."""
         return (self.n_channels, self.image_size, self.image_size)

@@ -128,8 +128,7 @@ def measure_invariance(
             f"data set '{dataset.meta.name}' has no labels and the model no classifier that names "
             "classes, so there is nothing to average over; use images with classes"
         )
-    split = next(name for name in ("test", "validation", "train") if name in dataset.splits)
-    rows = dataset.splits[split][:n_images]
+    rows = dataset.splits[dataset.held_out_split][:n_images]
     latents, labels = _encode(model, dataset, rows, given, progress)
     scales = model.scales_at(latents).cpu()[:, living]
     matrices = model.operators.operators[living.to(latents.device)]
