@@ -166,7 +166,7 @@ def _draw_moment(timeline: Timeline, phase: str, draw: random.Random) -> Moment:
 def _attempt(recipe: Path, folder: Path, moment: Moment | None, timeline: Timeline) -> bool:
     """Start or resume a run; say whether it came to its end, or was killed at its moment."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["transop.cli", "transop.training"])
+    context.set_forkserver_preload(["transop_app.cli", "transop.training"])
     resume = ["--resume"] if folder.exists() else []
     arguments = ["train", str(recipe), "--out", str(folder), *resume, "--quiet"]
     process = context.Process(target=_train, args=(arguments,))

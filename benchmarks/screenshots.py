@@ -19,10 +19,10 @@ from typing import Any
 from docs_pictures import shrink
 from playwright.sync_api import Page, sync_playwright
 
-from transop.explorer import ExploredRun
-from transop.explorer.html import png
-from transop.explorer.path import warm_up
-from transop.explorer.server import serving
+from transop_app.explorer import ExploredRun
+from transop_app.explorer.html import png
+from transop_app.explorer.path import warm_up
+from transop_app.explorer.server import serving
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 # Name, width of the window, colour scheme, and which views to photograph.

@@ -39,8 +39,8 @@ class Requests:
     """Ask a served run for everything, politely and otherwise."""
 
     def __init__(self, folder: Path) -> None:
-        from transop.explorer import ExploredRun
-        from transop.explorer.server import serving
+        from transop_app.explorer import ExploredRun
+        from transop_app.explorer.server import serving
 
         logging.disable(logging.CRITICAL)
         data = folder / "data.npz"

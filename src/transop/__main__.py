@@ -1,6 +1,6 @@
 """Run the command line as ``python -m transop``."""
 
-from transop.cli import main
+from transop_app.cli import main
 
 if __name__ == "__main__":
     main()

@@ -2,7 +2,7 @@
 
 import json
 
-from transop import cli
+from transop_app import cli
 
 
 def test_all_contenders_are_timed_at_both_sizes(capfd):

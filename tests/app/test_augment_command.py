@@ -7,10 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
-from transop import cli
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import TransportOperators
+from transop_app import cli
 
 
 @pytest.fixture(scope="module")

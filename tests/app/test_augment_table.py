@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from transop import cli
 from transop.artifacts import write_atomically
 from transop.config import load_settings
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder, build_autoencoder, build_classifier
 from transop.operators import TransportOperators
+from transop_app import cli
 
 
 def make_run(root, *, stored_size=16, model_size=16):

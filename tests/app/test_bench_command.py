@@ -1,6 +1,6 @@
 import json
 
-from transop.cli import run
+from transop_app.cli import run
 
 
 def test_bench_inference_prints_json_and_draws_the_figure(tmp_path, capsys):

@@ -7,8 +7,8 @@ import zipfile
 
 import pytest
 
-from transop.cli import run
 from transop.data import load_dataset
+from transop_app.cli import run
 from transop_paper.faces import write_faces
 
 # Every phase of the recipe, for a step or two, on networks a tenth as wide.

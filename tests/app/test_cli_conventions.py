@@ -13,9 +13,9 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transop import cli
-from transop.cli.terminal import Interrupted
 from transop.errors import ArtifactError, SettingsError
+from transop_app import cli
+from transop_app.cli.terminal import Interrupted
 
 ARGUMENT = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)
 
@@ -49,7 +49,7 @@ def transop(*arguments, **options):
 
 def test_help_lists_every_command_without_importing_torch():
     code = (
-        "import sys; from transop.cli import run; run(['--help']);"
+        "import sys; from transop_app.cli import run; run(['--help']);"
         "heavy = {'torch', 'numba', 'pydantic', 'matplotlib', 'sklearn'} & set(sys.modules);"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
@@ -138,7 +138,7 @@ def test_interruption_reaches_the_user_even_with_quiet(run_body):
 
 def test_a_reader_that_goes_away_is_not_an_error_message():
     code = (
-        "import sys; from transop import cli\n"
+        "import sys; from transop_app import cli\n"
         "def act():\n"
         "    for i in range(100000): print(i)\n"
         "cli.COMMANDS['act'] = act\n"

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from transop import ManifoldAutoencoder, TransportOperators, cli
+from transop import ManifoldAutoencoder, TransportOperators
 from transop.config import load_settings
 from transop.errors import SettingsError
 from transop.networks import build_autoencoder
 from transop.training.session import check_devices, count_processors
+from transop_app import cli
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from transop import cli
-from transop.cli.path import parse_times
 from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import TransportOperators
+from transop_app import cli
+from transop_app.cli.path import parse_times
 
 
 @pytest.fixture(scope="module")

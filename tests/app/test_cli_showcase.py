@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from transop.cli.showcase import FIGURES, draw_showcase
 from transop.config import PHASES
 from transop.data import load_dataset
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder, build_autoencoder
 from transop.operators import TransportOperators
+from transop_app.cli.showcase import FIGURES, draw_showcase
 
 
 @pytest.fixture

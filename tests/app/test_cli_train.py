@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transop import cli
 from transop.artifacts import RunFolder
-from transop.cli.showcase import FIGURES
 from transop.config import PHASES, load_settings
+from transop_app import cli
+from transop_app.cli.showcase import FIGURES
 
 TINY = [
     "data.limit=64",

@@ -10,10 +10,10 @@ import urllib.request
 
 import pytest
 
-from transop import cli
 from transop.errors import UserError
-from transop.explorer import ExploredRun
-from transop.explorer.server import is_loopback, serving
+from transop_app import cli
+from transop_app.explorer import ExploredRun
+from transop_app.explorer.server import is_loopback, serving
 
 
 def test_a_run_that_is_not_there_is_a_user_mistake(tmp_path, capfd):
@@ -30,7 +30,7 @@ def test_only_loopback_counts_as_private(host, expected):
 
 def test_the_page_starts_without_what_only_training_and_figures_need():
     code = (
-        "import sys, transop.explorer.server, transop.explorer.page\n"
+        "import sys, transop_app.explorer.server, transop_app.explorer.page\n"
         "print({'matplotlib', 'lightning_fabric', 'torch._dynamo'} & set(sys.modules) or 'none')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from transop.explorer import ExploredRun
-from transop.explorer.server import serving
-from transop.explorer.uploads import LARGEST_FILE, Uploads
+from transop_app.explorer import ExploredRun
+from transop_app.explorer.server import serving
+from transop_app.explorer.uploads import LARGEST_FILE, Uploads
 
 PREDICT, JOIN = "/gradio_api/run/predict", "/gradio_api/queue/join"
 
@@ -352,7 +352,7 @@ def test_uploads_nobody_reads_expire(full_run, monkeypatch):
         made.append(Uploads(total=1000, seconds=0.5))
         return made[0]
 
-    monkeypatch.setattr("transop.explorer.server.Uploads", hasty)
+    monkeypatch.setattr("transop_app.explorer.server.Uploads", hasty)
     with serving(ExploredRun.open(full_run)) as served:
         address = urlsplit(served)
         assert upload(address, b"x" * 900)[0] == 200
@@ -367,7 +367,7 @@ def test_uploads_nobody_reads_expire(full_run, monkeypatch):
 
 def test_an_upload_that_breaks_off_frees_its_room(full_run, monkeypatch):
     uploads = Uploads(total=1000)
-    monkeypatch.setattr("transop.explorer.server.Uploads", lambda: uploads)
+    monkeypatch.setattr("transop_app.explorer.server.Uploads", lambda: uploads)
     with serving(ExploredRun.open(full_run)) as served:
         address = urlsplit(served)
         head = f"POST /uploads HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Length: 900\r\n\r\n"
@@ -476,7 +476,7 @@ def test_a_bug_in_a_handler_is_one_line_and_shows_nothing_of_the_server(
     def broken(*arguments):
         raise KeyError("/secret/folder/x")
 
-    monkeypatch.setattr("transop.explorer.views.transform.surprise", broken)
+    monkeypatch.setattr("transop_app.explorer.views.transform.surprise", broken)
     number, data = function(config, "surprise", "click")
     answer = run_call(address, number, data)
     assert answer["output"]["error"] == "This did not work; the server's log says why."

@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 
 from transop.errors import DataError, UserError
-from transop.explorer import ExploredRun, html
-from transop.explorer.transform import move, start_from, surprise
-from transop.explorer.uploads import (
+from transop_app.explorer import ExploredRun, html
+from transop_app.explorer.transform import move, start_from, surprise
+from transop_app.explorer.uploads import (
     LARGEST_FILE,
     MOST_IMAGES,
     Uploads,

@@ -10,9 +10,9 @@ import gradio
 import httpx
 import pytest
 
-from transop.explorer import ExploredRun
-from transop.explorer.path import warm_up
-from transop.explorer.server import serving
+from transop_app.explorer import ExploredRun
+from transop_app.explorer.path import warm_up
+from transop_app.explorer.server import serving
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -38,7 +38,7 @@ def held_bytes():
 
 
 def test_no_more_than_so_many_sessions_are_remembered(visitor_class, full_run, monkeypatch):
-    monkeypatch.setattr("transop.explorer.server._MOST_SESSIONS", 3)
+    monkeypatch.setattr("transop_app.explorer.server._MOST_SESSIONS", 3)
     run = ExploredRun.open(full_run)
     warm_up(run)
     with serving(run) as address:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from transop.explorer import ExploredRun
-from transop.explorer.path import warm_up
-from transop.explorer.server import serving
-from transop.explorer.uploads import LARGEST_FILE
+from transop_app.explorer import ExploredRun
+from transop_app.explorer.path import warm_up
+from transop_app.explorer.server import serving
+from transop_app.explorer.uploads import LARGEST_FILE
 
 pytestmark = pytest.mark.browser
 

@@ -9,12 +9,12 @@ import torch
 from PIL import Image
 
 from transop.errors import UserError
-from transop.explorer import ExploredRun
-from transop.explorer.augment import augment_images
-from transop.explorer.latent_map import draw_map, ranges_at
-from transop.explorer.path import find_path, notable_classes
-from transop.explorer.transform import start_from
 from transop.report.describe import environment_rows, phase_results
+from transop_app.explorer import ExploredRun
+from transop_app.explorer.augment import augment_images
+from transop_app.explorer.latent_map import draw_map, ranges_at
+from transop_app.explorer.path import find_path, notable_classes
+from transop_app.explorer.transform import start_from
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def run_without(modules, code, **options):
 
 
 def command_without(modules, *arguments, **options):
-    code = f"from transop.cli import run; sys.exit(run({list(map(str, arguments))!r}))"
+    code = f"from transop_app.cli import run; sys.exit(run({list(map(str, arguments))!r}))"
     return run_without(modules, code, **options)
 
 

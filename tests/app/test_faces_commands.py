@@ -2,7 +2,7 @@
 
 import json
 
-from transop.cli import run
+from transop_app.cli import run
 
 
 def test_faces_are_written_in_celebas_layout_and_read_back(tmp_path, capsys, monkeypatch):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from transop.cli import run
 from transop.training import plan as planning
+from transop_app.cli import run
 
 
 @pytest.fixture(autouse=True)

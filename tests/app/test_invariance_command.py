@@ -8,12 +8,12 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from transop import cli
 from transop.artifacts import write_atomically
 from transop.config import load_settings
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder, build_autoencoder, build_classifier
 from transop.operators import TransportOperators
+from transop_app import cli
 
 FACTORY = """
 from torch import nn

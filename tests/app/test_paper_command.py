@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from transop import cli
 from transop.model import ManifoldAutoencoder
+from transop_app import cli
 from transop_paper.figures import FIGURES
 from transop_paper.figures.quick import train_quick_run
 

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from transop import cli
 from transop.artifacts import RunFolder
 from transop.config import load_settings
+from transop_app import cli
 
 TINY = [
     "recipe=tiny",

@@ -8,12 +8,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from transop import cli
 from transop.artifacts import load_state, save_state, write_json
 from transop.errors import ArtifactError, UserError
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder, build_autoencoder, build_classifier
 from transop.operators import TransportOperators
+from transop_app import cli
 
 OLD = Path(__file__).parent / "model_0_1"
 

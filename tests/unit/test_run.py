@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import transop
-from transop import cli
 from transop.errors import ArtifactError, DataError, UserError
 from transop.run import Run
+from transop_app import cli
 
 TINY = [
     "autoencoder.epochs=1",

@@ -12,7 +12,13 @@ from transop.data.dataset import (
 )
 from transop.data.findings import require_trainable
 from transop.data.load import dataset_from_settings, load_dataset
-from transop.data.picture import conform
+from transop.data.picture import (
+    EXTENSIONS,
+    UnreadablePicture,
+    conform,
+    read_header,
+    read_picture,
+)
 from transop.data.published import PUBLISHED
 from transop.data.request import DatasetLoader, DatasetRequest, cache_folder
 from transop.data.run_data import DataRecord, load_run_data, open_run_data, with_source
@@ -32,12 +38,14 @@ def known_datasets() -> dict[str, DatasetLoader]:
 __all__ = [
     "CELEBA_ATTRIBUTES",
     "DATASETS",
+    "EXTENSIONS",
     "SIXTEEN_ATTRIBUTES",
     "SPLIT_NAMES",
     "DataRecord",
     "DatasetMeta",
     "DatasetRequest",
     "ImageDataset",
+    "UnreadablePicture",
     "cache_folder",
     "conform",
     "consecutive_splits",
@@ -46,6 +54,8 @@ __all__ = [
     "load_dataset",
     "load_run_data",
     "open_run_data",
+    "read_header",
+    "read_picture",
     "require_trainable",
     "split_sizes",
     "with_source",

@@ -100,7 +100,6 @@ def train_phases(
         settings = with_source(settings, ARRAY)
     check_devices(settings)
     device = choose_device(settings.runtime)  # a wrong one is refused before anything is written
-    set_threads(settings.runtime.threads, device)
     # torchrun starts this function once per device, but only one of them writes.
     with folder.locked() if is_first_process() else nullcontext():
         if is_first_process():
@@ -137,6 +136,8 @@ def _work(
         images = load_and_record(
             folder, settings, dataset=dataset, writes=writes, progress=progress
         )
+        if ranks.n_ranks == 1:  # several processes have shared out the threads already
+            set_threads(settings.runtime.threads, session.device)
         return _run_phases(session, plan, images)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from transop.cli import options, overrides, train_in_folder
+from transop_app.cli import options, overrides, train_in_folder
 
 
 def baseline(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transop.cli import Terminal, options
 from transop.extras import require
+from transop_app.cli import Terminal, options
 from transop_paper.cli.bench_data import bench_faces, bench_memory, bench_pairs
 
 if TYPE_CHECKING:

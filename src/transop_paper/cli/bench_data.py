@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transop.cli import Terminal, options
+from transop_app.cli import Terminal, options
 
 if TYPE_CHECKING:
     from transop_paper.bench.cost import Cost

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from transop.cli import Terminal, options, show_dataset
+from transop_app.cli import Terminal, options, show_dataset
 
 
 def faces(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transop.cli import Terminal, options
 from transop.extras import require
+from transop_app.cli import Terminal, options
 from transop_paper.cli.table1 import (
     ChangesOption,
     DatasetOption,

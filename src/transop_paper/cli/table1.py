@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transop.cli import Terminal
 from transop.errors import UserError
+from transop_app.cli import Terminal
 
 if TYPE_CHECKING:
     from transop_paper.scarce import Difference, Protocol, Row, Summary

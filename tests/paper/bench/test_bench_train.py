@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from transop.cli import run
 from transop.errors import UserError
+from transop_app.cli import run
 from transop_paper.bench.train import TrainSize, bench_train
 
 TINY = ["--batches", "1", "--batch-size", "8", "--latent", "3", "--operators", "2"]

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from transop.cli import run
 from transop.data import ImageDataset, known_datasets, load_dataset
 from transop.data.published import SETS
 from transop.data.sources import PublishedFile
 from transop.errors import DataError
+from transop_app.cli import run
 
 CLASSES = {
     "mnist": {

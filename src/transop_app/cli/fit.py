@@ -1,0 +1,174 @@
+"""``transop fit``: train on a folder of images within a number of minutes."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transop_app.cli import options
+from transop_app.cli.runs import claim_folder
+from transop_app.cli.terminal import Terminal
+from transop_app.cli.train import show_summary
+
+if TYPE_CHECKING:
+    from transop.data import ImageDataset
+    from transop.run import Run
+    from transop.training import FitPlan
+
+_GOOD, _FAIR = 0.9, 0.75  # share of the images' variance that reconstructions explain
+
+
+def fit(
+    ctx: typer.Context,
+    source: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="Images; classes may be subfolders.")
+    ],
+    minutes: Annotated[float, typer.Option(help="How long it may take.")] = 15.0,
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder; runs/FOLDER if left out.", show_default=False)
+    ] = None,
+    plan_only: Annotated[
+        bool, typer.Option("--plan", help="Print the plan as TOML for 'transop train'; stop.")
+    ] = False,
+    seed: options.Seed = None,
+    device: options.Device = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Train on your own images: every setting is chosen for them and for the time you have.
+
+    The plan is printed first. Labels (subfolders) are used if there are any.
+    """
+    from transop.artifacts import RunFolder
+    from transop.training import make_plan, train_in_time
+
+    terminal: Terminal = ctx.obj
+    begun = time.monotonic()
+    folder = RunFolder(out or Path("runs") / (Path(source).stem or "fit"))
+    if not plan_only:
+        claim_folder(folder, force=force)
+    plan, images = make_plan(
+        source, minutes, seed=seed or 0, device=device or "auto", progress=terminal.progress
+    )
+    if plan_only:
+        terminal.result(plan.settings.to_toml().rstrip())
+        return
+    _show_plan(terminal, plan)
+    config, place = (shlex.quote(str(path)) for path in (folder.config_file, folder.path))
+    again = f"transop train {config} --out {place}"
+    with terminal.resumable(f"stopped; continue with: {again} --resume"):
+        train_in_time(
+            plan,
+            images,
+            folder,
+            begun,
+            named=True,
+            progress=terminal.progress,
+            announce=terminal.notice,
+        )
+    _conclude(terminal, folder.path, images, source, plan, as_json=as_json)
+    taken = (time.monotonic() - begun) / 60
+    terminal.notice(f"done in {taken:.1f} of {minutes:g} minutes")
+
+
+def _show_plan(terminal: Terminal, plan: FitPlan) -> None:
+    for reason in plan.reasons:
+        terminal.notice(f"  {reason}")
+    terminal.notice(f"  {plan.settings.operators.n_operators} operators")
+    for name, seconds in plan.seconds.items():
+        terminal.notice(f"  {name.replace('_', ' '):20s} about {seconds:5.0f} s")
+    terminal.notice(f"plan: about {plan.total:.1f} of {plan.minutes:g} minutes")
+
+
+def _conclude(
+    terminal: Terminal,
+    path: Path,
+    images: ImageDataset,
+    source: str,
+    plan: FitPlan,
+    *,
+    as_json: bool,
+) -> None:
+    """Draw, print results, say in plain words how good they are, and suggest what to do next."""
+    from transop.report import write_report
+    from transop.run import Run
+    from transop_app.cli.showcase import draw_showcase
+
+    run = Run.open(path, data=images, progress=terminal.progress)
+    draw_showcase(run.model, images, run.folder.figures)
+    show_summary(terminal, run.folder, as_json=as_json)
+    for sentence in quality(run, images, plan):
+        terminal.notice(sentence)
+    terminal.notice(f"report: {write_report(path)}")
+    terminal.notice("try next:")
+    place = shlex.quote(str(path))
+    for command in (
+        f"transop augment {place} {shlex.quote(source)} augmented -n 3",
+        f"transop explore {place}",
+        f"transop path {place} A.png B.png",
+    ):
+        terminal.notice(f"  {command}")
+
+
+def quality(run: Run, images: ImageDataset, plan: FitPlan) -> list[str]:
+    """Say in plain words how good the result is, and what more time would buy.
+
+    Args:
+        run: the finished run.
+        images: what it was trained on.
+        plan: how it was trained.
+    """
+    merged: dict[str, Any] = {}
+    for facts in run.phases.values():
+        merged |= facts
+    sentences = [_on_reconstruction(float(merged["test_mse"]), images, run)]
+    if "living" in merged:
+        n_operators = run.model.operators.n_operators
+        sentences.append(f"operators: {merged['living']} of {n_operators} are alive")
+    sentences.append(_on_identity(merged, run))
+    sentences.append(_on_more_time(plan))
+    return sentences
+
+
+def _on_reconstruction(error: float, images: ImageDataset, run: Run) -> str:
+    some = images.batch(run.held_out_rows[:500])
+    variance = float((some - some.mean(0)).square().mean())
+    explained = 1 - error / max(variance, 1e-9)
+    words = "good" if explained >= _GOOD else "soft" if explained >= _FAIR else "poor"
+    return (
+        f"reconstruction: {words} ({explained:.0%} of the variance of held-out images, squared "
+        f"error {error:.4f})"
+    )
+
+
+def _on_identity(merged: dict[str, Any], run: Run) -> str:
+    if "kept_encoded" not in merged:
+        return (
+            "identity: nothing tells these images apart, so default moves go half the way to the "
+            f"nearest image (scale {run.model.prior_scale:.3g})"
+        )
+    return (
+        f"identity ({merged['identity']}): {merged['kept_encoded']:.0%} of default moves keep it "
+        f"at a mean length of {merged['move_length']:.2f}; one fixed scale of that length keeps "
+        f"{merged['kept_fixed']:.0%}"
+    )
+
+
+def _on_more_time(plan: FitPlan) -> str:
+    settings = plan.settings.autoencoder
+    if settings.width < 32:
+        return (
+            f"more time: the network has width {settings.width} and sees each image "
+            f"{settings.epochs:.0f} times; --minutes {4 * plan.minutes:g} affords twice the width, "
+            "that is sharper images"
+        )
+    if settings.epochs < 40:
+        return (
+            f"more time: the network sees each image {settings.epochs:.0f} times; "
+            f"--minutes {2 * plan.minutes:g} doubles that, for sharper images"
+        )
+    return "more time would change little: more images would help more"
