@@ -241,8 +241,9 @@ def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterat
 def computes_in_half(device: torch.device) -> bool:
     """Say whether a device has instructions for bfloat16; elsewhere it is slower than float32."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    known = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of torch cannot tell
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    # Older versions of torch cannot tell.
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return device.type == "cpu" and bool(known.get("avx512_bf16") or known.get("amx_bf16"))
 
 
