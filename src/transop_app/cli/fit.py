@@ -115,13 +115,7 @@ def _conclude(
 
 
 def quality(run: Run, images: ImageDataset, plan: FitPlan) -> list[str]:
-    """Say in plain words how good the result is, and what more time would buy.
-
-    Args:
-        run: the finished run.
-        images: what it was trained on.
-        plan: how it was trained.
-    """
+    """Say in plain words how good the result is, and what more time would buy."""
     merged: dict[str, Any] = {}
     for facts in run.phases.values():
         merged |= facts

@@ -39,9 +39,7 @@ def check_resumable(folder: RunFolder, *, force: bool) -> None:
 def claim_folder(folder: RunFolder, *, force: bool) -> None:
     """Make sure a new run would overwrite nothing.
 
-    Args:
-        folder: where the run is to go.
-        force: move an earlier run out of the way under another name.
+    ``force`` moves an earlier run out of the way under another name.
     """
     path = folder.path
     if path.exists() and not path.is_dir():

@@ -29,8 +29,7 @@ _MOST_OPERATORS = 8
 def draw_showcase(model: ManifoldAutoencoder, dataset: ImageDataset, folder: Path) -> list[Path]:
     """Draw every figure whose phase the model has been through.
 
-    Returns:
-        The PNG files; an SVG and the numbers stand beside each.
+    Gives the PNG files; an SVG and the numbers stand beside each.
     """
     drawn = []
     for name, (phase, draw, about) in FIGURES.items():

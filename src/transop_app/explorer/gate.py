@@ -66,12 +66,7 @@ class Refused(Exception):
 class Gate:
     """An ASGI application that checks requests before another one sees them.
 
-    Args:
-        app: the application behind the gate.
-        names: host names under which the server answers, besides the address that a connection
-            has reached it by.
-        uploads: where uploaded files are kept.
-        check_call: checks the body of a call and gives it in a clean form.
+    It answers under ``names``, and under the address that a connection has reached it by.
     """
 
     def __init__(

@@ -66,10 +66,8 @@ def heading(words: str) -> str:
 def bars(values: Sequence[float], names: Sequence[str], *, unit: str = "percent") -> str:
     """Draw values as horizontal bars with their names.
 
-    Args:
-        values: one per bar.
-        names: one per bar.
-        unit: percent for shares of 1, plain for sizes, signed for bars to either side of zero.
+    ``unit`` is percent for shares of 1, plain for sizes, signed for bars to either side of
+    zero.
     """
     top = 1.0 if unit == "percent" else max([*map(abs, values), 1e-12])
     formats = {"percent": ".0%", "plain": ".3g", "signed": "+.3g"}

@@ -13,18 +13,12 @@ from transop_app.explorer.opened import NINE_IN_TEN, ExploredRun
 
 @dataclass(frozen=True)
 class LatentMap:
-    """Latent points seen from their two widest sides.
+    """Latent points seen from their two widest sides."""
 
-    Attributes:
-        points: principal components 1 and 2.
-        share: of the variance, what these two show.
-        labels: class of every point, or None.
-        scales: encoded scale of every living operator at every point, or None.
-    """
-
-    points: Float[np.ndarray, "n 2"]
-    share: float
-    labels: Int[np.ndarray, " n"] | None
+    points: Float[np.ndarray, "n 2"]  # principal components 1 and 2
+    share: float  # of the variance, what these two show
+    labels: Int[np.ndarray, " n"] | None  # class of every point, or None
+    # encoded scale of every living operator at every point, or None
     scales: Float[np.ndarray, "n m"] | None
 
 

@@ -44,15 +44,7 @@ def serving(
 ) -> Iterator[str]:
     """Serve the page about a run while the block lasts.
 
-    Args:
-        run: what to show.
-        host: the address to listen on; loopback reaches nobody else.
-        port: where; a free one if left out.
-        open_browser: show the page in the user's browser.
-        allow_hosts: further host names under which the page may be asked for.
-
-    Yields:
-        The page's address.
+    Yields the page's address.
     """
     with _listen(host, port) as listener, tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         _keep_to_ourselves(folder)

@@ -52,9 +52,8 @@ File = tuple[str, bytes]  # name and content
 class Uploads:
     """Files that were sent and not yet read, of all sessions together.
 
-    Args:
-        total: bytes that may wait at a time.
-        seconds: after which a file that nobody has read is dropped; the server sees to it.
+    ``total`` bytes may wait at a time. The server drops a file that nobody has read after
+    ``seconds``.
     """
 
     def __init__(self, *, total: int = 10 * LARGEST_FILE, seconds: float = 300) -> None:
@@ -92,8 +91,7 @@ class Uploads:
     def take(self, listed: Any) -> list[File]:
         """Give the files that an event of the page lists, and forget them.
 
-        Args:
-            listed: a list of objects with ``name`` and ``token``, as the page sends it.
+        ``listed`` is a list of objects with ``name`` and ``token``.
         """
         if not isinstance(listed, list) or not listed:
             raise DataError("no file arrived; upload it again")
@@ -119,13 +117,7 @@ def _bare_name(name: Any) -> str:
 
 
 def read_bytes(content: bytes, name: str, model: ManifoldAutoencoder) -> Float[Tensor, "c h w"]:
-    """Turn the bytes of an image file into an image as the model wants it.
-
-    Args:
-        content: the file.
-        name: what to call it in an error.
-        model: gives size and channels.
-    """
+    """Turn the bytes of an image file into an image as the model wants it."""
     if len(content) > LARGEST_FILE:
         raise DataError(f"'{name}' is larger than {LARGEST_FILE // 2**20} MB; shrink it first")
     channels, size, _ = model.image_shape
@@ -152,8 +144,7 @@ def read_collection(
 ) -> tuple[dict[str, Float[Tensor, "c h w"]], list[str]]:
     """Read uploaded images and zips of images.
 
-    Returns:
-        The images by name, and a sentence for every file left out.
+    Gives the images by name, and a sentence for every file left out.
     """
     images: dict[str, Tensor] = {}
     complaints: list[str] = []

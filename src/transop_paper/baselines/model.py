@@ -57,9 +57,8 @@ class Baseline(nn.Module):
     def build(cls, numbers: dict[str, Any], **architecture: Any) -> Self:
         """Build an untrained model from its method's numbers and its network's description.
 
-        Args:
-            numbers: those that ``number_names`` lists, e.g. ``{"beta": 5.0}``.
-            **architecture: ``name, image_size, channels, latent_dimension, width``.
+        ``numbers`` are those that ``number_names`` lists, e.g. ``{"beta": 5.0}``;
+        ``architecture`` is what `build_autoencoder` takes.
         """
         if set(numbers) != cls.number_names:
             raise UserError(

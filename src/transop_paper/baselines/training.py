@@ -146,8 +146,7 @@ def _build(session: Session, dataset: ImageDataset) -> Baseline:
 def _own_phase(session: Session, model: Baseline, dataset: ImageDataset) -> dict[str, Any]:
     """Minimise the baseline's own loss on the training images.
 
-    Returns:
-        The held-out squared error per pixel.
+    Gives the held-out squared error per pixel.
     """
     if isinstance(model, BetaVAE):
         settings, n_images = _own(session.settings), len(dataset.splits["train"])

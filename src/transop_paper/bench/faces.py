@@ -42,36 +42,21 @@ class DrawingSpeed:
 
 @dataclass(frozen=True)
 class StreamingMemory:
-    """What a large set on disk took while it was built, read once in random order and learned from.
+    """What a large set on disk took to be built, read once in random order and learned from."""
 
-    Attributes:
-        n_images: how many images of 64 x 64 x 3.
-        disk_megabytes: size of the pixels on disk.
-        build_seconds: writing them.
-        read_seconds: reading every image once, in random order.
-        peak_megabytes: highest memory of the whole process, file pages included; None where the
-            system cannot tell.
-        private_megabytes: memory at the end that is not a page of the file.
-    """
-
-    n_images: int
-    disk_megabytes: float
-    build_seconds: float
-    read_seconds: float
+    n_images: int  # how many images of 64 x 64 x 3
+    disk_megabytes: float  # size of the pixels on disk
+    build_seconds: float  # writing them
+    read_seconds: float  # reading every image once, in random order
+    # highest memory of the process, file pages included; None where the system cannot tell
     peak_megabytes: float | None
-    private_megabytes: float | None
+    private_megabytes: float | None  # memory at the end that is not a page of the file
 
 
 def bench_drawing(
     n_images: int = 2000, *, n_trials: int = 3, progress: Progress = silent
 ) -> DrawingSpeed:
-    """Draw faces into memory, several times over.
-
-    Args:
-        n_images: faces per trial.
-        n_trials: how often.
-        progress: announces the trials.
-    """
+    """Draw faces into memory, several times over."""
     if n_images < 1 or n_trials < 1:
         raise UserError(f"n_images = {n_images} and n_trials = {n_trials} must be at least 1")
     generate_faces(_BLOCK)  # the first call finds its memory and threads
@@ -95,13 +80,6 @@ def bench_streaming(
 
     A simulated reader hands over the images: drawn faces, shifted in brightness from block to
     block. What follows is what happens to every CelebA image.
-
-    Args:
-        n_images: how many.
-        folder: where the pixels go; a temporary one if not given.
-        n_steps: training steps of the recipe ``faces``'s autoencoder afterwards.
-        seed: decides faces and order.
-        progress: announces writing and reading.
     """
     if n_images < _BATCH:
         raise UserError(f"n_images = {n_images} must be at least {_BATCH}")

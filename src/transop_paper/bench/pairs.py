@@ -29,23 +29,15 @@ _LARGEST_TABLE_BYTES = 2**31
 
 @dataclass(frozen=True)
 class PairCosts:
-    """What pair building took for one number of images.
+    """What pair building took for one number of images."""
 
-    Attributes:
-        n_images: the number.
-        features: describing the images by the backbone.
-        search: exact neighbours, in blocks.
-        all_at_once: the same neighbours from one n x n table; None where it would not fit.
-        table_megabytes: size of that table.
-        agreement: share of neighbours on which both searches agree.
-    """
-
-    n_images: int
-    features: Cost
-    search: Cost
+    n_images: int  # the number
+    features: Cost  # describing the images by the backbone
+    search: Cost  # exact neighbours, in blocks
+    # the same neighbours from one n x n table; None where it would not fit
     all_at_once: Cost | None
-    table_megabytes: float
-    agreement: float | None
+    table_megabytes: float  # size of that table
+    agreement: float | None  # share of neighbours on which both searches agree
 
     @property
     def images_per_second(self) -> float:
@@ -98,16 +90,6 @@ def bench_pairs(
 
     Nothing is cached: every number of images is computed from scratch, on images of noise
     (neither step's cost depends on what the images show).
-
-    Args:
-        sizes: numbers of images, ascending.
-        image_size: side of the images, in pixels.
-        backbone: a key of ``BACKBONES``.
-        weights: a weights file for the backbone, if not its default.
-        n_neighbours: k.
-        device: where to compute.
-        seed: decides the images.
-        progress: announces the numbers of images.
     """
     _check_sizes(sizes, n_neighbours)
     if backbone not in BACKBONES:

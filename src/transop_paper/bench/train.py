@@ -34,38 +34,23 @@ _HELD_OUT = 500  # pairs on which both dictionaries are compared
 
 @dataclass(frozen=True)
 class TrainSize:
-    """How large an operator phase is.
+    """How large an operator phase is."""
 
-    Attributes:
-        dimension: of the latent space.
-        n_operators: in the dictionary.
-        batch_size: pairs per step.
-        n_pairs: pairs per epoch; only the extrapolation to an epoch depends on it.
-    """
-
-    dimension: int = 10
-    n_operators: int = 16
-    batch_size: int = 250
-    n_pairs: int = 50_000
+    dimension: int = 10  # of the latent space
+    n_operators: int = 16  # in the dictionary
+    batch_size: int = 250  # pairs per step
+    n_pairs: int = 50_000  # pairs per epoch; only the extrapolation to an epoch depends on it
 
 
 @dataclass(frozen=True)
 class TrainRun:
-    """What one algorithm took and reached.
+    """What one algorithm took and reached."""
 
-    Attributes:
-        name: ours, or the authors'.
-        seconds: of every batch.
-        seconds_per_batch: their mean.
-        epoch_seconds: an epoch at that rate.
-        objective: mean over held-out pairs afterwards, coefficients inferred by our solver.
-    """
-
-    name: str
-    seconds: tuple[float, ...]
-    seconds_per_batch: float
-    epoch_seconds: float
-    objective: float
+    name: str  # ours, or the authors'
+    seconds: tuple[float, ...]  # of every batch
+    seconds_per_batch: float  # their mean
+    epoch_seconds: float  # an epoch at that rate
+    objective: float  # mean over held-out pairs afterwards, coefficients inferred by our solver
 
 
 @dataclass(frozen=True)
@@ -92,13 +77,8 @@ def bench_train(
 ) -> TrainBenchmark:
     """Take the same operator steps by our algorithm and the authors', batch by batch in turn.
 
-    Args:
-        size: of the operator phase; the paper's MNIST by default.
-        n_batches: steps of either; theirs take seconds each.
-        learning_steps: how long the common start has been learned, so that neither deals with
-            operators that no training run shows.
-        seed: for start and pairs.
-        progress: shows the batches.
+    The common start is learned for ``learning_steps``, so that neither deals with operators
+    that no training run shows.
     """
     size = size or TrainSize()
     if n_batches < 1 or size.batch_size < 2:

@@ -36,18 +36,8 @@ def write_faces(
 ) -> Path:
     """Write drawn faces to disk in CelebA's layout, plus ``factors.npz``.
 
-    Args:
-        folder: must not exist yet, or be empty.
-        n_images: how many.
-        seed: the same seed and number give the same faces.
-        size: pixels; one side, or (height, width): CelebA's own is (218, 178).
-        progress: announces the drawing.
-
-    Returns:
-        The folder.
-
-    Raises:
-        DataError: the folder holds something already.
+    The folder must not exist yet, or be empty. ``size`` is one side, or (height, width):
+    CelebA's own is (218, 178).
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -88,14 +88,7 @@ def generate_faces(
 ) -> ImageDataset:
     """Draw faces straight into memory, with their factors and attributes.
 
-    Args:
-        n_images: how many.
-        seed: the same seed and number give the same faces.
-        image_size: height and width in pixels.
-        progress: announces the drawing.
-
-    Returns:
-        The data set, split 80/10/10 in order.
+    The same seed and number give the same faces. They are split 80/10/10 in order.
     """
     factors = sample_rows(n_images, seed)
     images = np.empty((n_images, 3, image_size, image_size), dtype=np.uint8)

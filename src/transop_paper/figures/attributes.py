@@ -78,11 +78,7 @@ def along_operator(
     From where a latent point is longer than any of the data on, the probability at the start
     stands instead.
 
-    Args:
-        run: the run.
-        operator: which.
-        points: starts.
-        amounts: how far, in natural units, ascending, with 0 in the middle.
+    ``amounts`` are in natural units and ascend, with 0 in the middle.
     """
     unit = natural_unit(run.model.operators.operators.detach()[operator], points)
     path = _path(run, operator, points, amounts, unit)
@@ -101,9 +97,8 @@ def gains(
 ) -> tuple[Float[Tensor, "m k"], Float[Tensor, "m k"]]:
     """Say how often and how far operators raise attributes from below 0.2.
 
-    Returns:
-        For every operator and attribute, among starts below 0.2: the share of paths that pass
-        0.8, and the mean of the highest probability. Zero where no start is below.
+    For every operator and attribute, among starts below 0.2: the share of paths that pass 0.8,
+    and the mean of the highest probability. Zero where no start is below.
     """
     eligible = start < LOW
     highest = probability.amax(2)

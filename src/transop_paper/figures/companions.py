@@ -45,9 +45,7 @@ _SAME_AUTOENCODER = ("dense", "latent-pairs")
 def load_companion(path: Path, data: DataRecord | None = None) -> Companion:
     """Load the model of a run, whichever method trained it.
 
-    Args:
-        path: the run folder.
-        data: what it must have been trained on; anything if not given.
+    It must have been trained on ``data``, if that is given.
     """
     record = DataRecord.read(RunFolder(path))
     if data is not None and record is not None and data.content_hash != record.content_hash:
@@ -62,13 +60,7 @@ def load_companion(path: Path, data: DataRecord | None = None) -> Companion:
 
 
 def companion_settings(settings: Settings, name: str, autoencoder: Path) -> Settings:
-    """Derive the settings of a companion from those of the run it accompanies.
-
-    Args:
-        settings: of the run.
-        name: a key of ``COMPANIONS``.
-        autoencoder: the folder of the companion ``"ae"``.
-    """
+    """Derive the settings of a companion from those of the run it accompanies."""
     if name not in COMPANIONS:
         raise UserError(f"companion '{name}' does not exist; there are {', '.join(COMPANIONS)}")
     changes = list(COMPANIONS[name])
@@ -80,12 +72,7 @@ def companion_settings(settings: Settings, name: str, autoencoder: Path) -> Sett
 
 
 def find_companion(run: Run, name: str) -> Companion:
-    """Load a companion of a run, training what is missing of it on the run's own images.
-
-    Args:
-        run: the run it accompanies; companions live in its folder.
-        name: a key of ``COMPANIONS``.
-    """
+    """Load a companion of a run, training what is missing of it on the run's own images."""
     return train_companion(
         run.path / "companions",
         run.settings if run.data is None else with_source(run.settings, run.data.source),
@@ -107,13 +94,8 @@ def train_companion(
 ) -> Companion:
     """Load a companion, training what is missing of it.
 
-    Args:
-        folder: where companions live, one folder each.
-        settings: of the run they accompany.
-        name: a key of ``COMPANIONS``.
-        data: what the run was trained on, if it is there already.
-        dataset: the images, if they are not to be loaded by the settings.
-        progress: announces long work.
+    ``data`` is what the run was trained on, if it is there already; ``dataset`` the images, if
+    they are not to be loaded by the settings.
     """
     run = RunFolder(folder / name)
     wanted = companion_settings(settings, name, folder / "ae")

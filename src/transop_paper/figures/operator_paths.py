@@ -36,14 +36,7 @@ def operator_strips(
 ) -> tuple[Float[np.ndarray, "k n t c h w"], Float[np.ndarray, " k"]]:
     """Decode images moved by single operators.
 
-    Args:
-        run: the run.
-        chosen: which operators.
-        rows: which images.
-        amounts: how far, in natural units.
-
-    Returns:
-        Images, and the unit of every operator in coefficients.
+    ``amounts`` say how far, in natural units; the second result is the unit of every operator.
     """
     model, points = run.model, run.latents(rows)
     operators = model.operators.operators.detach()

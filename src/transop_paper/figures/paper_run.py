@@ -65,13 +65,7 @@ class PaperRun(Run):
     ) -> Self:
         """Open a run of our method for its figures.
 
-        Args:
-            path: the run folder.
-            scale: how much the figures compute.
-            companions: runs to compare with that live elsewhere, by name.
-            data: the images of the run again, if they have moved or came from an array.
-            progress: announces long work.
-            **options: passed on to ``Run.open``.
+        ``companions`` are runs to compare with that live elsewhere, by name.
         """
         unknown = set(companions or {}) - set(COMPANIONS)
         if unknown:

@@ -42,12 +42,7 @@ class Coverage:
 class CoverageStudy:
     """Measures rows against the validation images of one data set.
 
-    Args:
-        experiment: the data set and, for learned rows, the run.
-        n_images: training images made for each row.
-        n_validation: validation images that are labelled by them.
-        reference_steps: optimiser steps of the reference classifier; None for the usual number.
-        progress: announces long work.
+    ``n_images`` training images are made for each row, which label ``n_validation`` images.
     """
 
     def __init__(

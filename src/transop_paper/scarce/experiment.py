@@ -37,23 +37,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Experiment:
-    """What all rows share.
+    """What all rows share."""
 
-    Attributes:
-        dataset: labelled images with a training, a validation and a test split.
-        protocol: how the small network is trained.
-        out: where results are kept.
-        model: of a trained run; None if no row needs one.
-        settings: of that run.
-        fingerprint: tells that run's weights from any other's.
-    """
-
-    dataset: ImageDataset
-    protocol: Protocol
-    out: Path
-    model: ManifoldAutoencoder | None = None
-    settings: Settings | None = None
-    fingerprint: str | None = None
+    dataset: ImageDataset  # labelled images with a training, a validation and a test split
+    protocol: Protocol  # how the small network is trained
+    out: Path  # where results are kept
+    model: ManifoldAutoencoder | None = None  # of a trained run; None if no row needs one
+    settings: Settings | None = None  # of that run
+    fingerprint: str | None = None  # tells that run's weights from any other's
 
     def result_file(self, row: Row, seed: int) -> Path:
         """Name the file of one row and seed."""
@@ -93,12 +84,7 @@ def open_experiment(
 ) -> Experiment:
     """Load what the rows need.
 
-    Args:
-        out: where results are kept.
-        protocol: how the small network is trained.
-        run: a trained run, for rows with learned moves.
-        dataset: a data set's name; the run's own, or MNIST, if left out.
-        progress: announces long work.
+    The data set is the one named, else the run's own, else MNIST.
     """
     if run is None:
         images = load_dataset(dataset or "mnist", progress=progress)
@@ -127,12 +113,7 @@ def run_row(
 ) -> dict[str, Any]:
     """Train and score one row with one seed, unless its result is on disk already.
 
-    Args:
-        experiment: what all rows share.
-        row: how to augment.
-        seed: which labelled images, which first weights, which augmentations.
-        force: compute again what is there.
-        progress: announces long work.
+    The seed decides the labelled images, the first weights and the augmentations.
     """
     file, identity = experiment.result_file(row, seed), _identity(experiment, row, seed)
     if file.exists() and not force:
@@ -279,13 +260,7 @@ def run_table(
 ) -> list[dict[str, Any]]:
     """Compute every row with seeds 0 to ``n_seeds`` - 1, skipping results that are on disk.
 
-    Args:
-        experiment: what all rows share.
-        rows: the rows.
-        n_seeds: how many seeds.
-        n_processes: how many to run at once, each on one thread.
-        force: compute again what is there.
-        progress: announces long work.
+    Each of ``n_processes`` runs on one thread.
     """
     tasks = tasks_in_order(rows, n_seeds, n_processes)
     if n_processes <= 1:

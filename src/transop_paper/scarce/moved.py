@@ -28,19 +28,7 @@ _SMALL = 0.1  # size of the trial move, relative to the real one
 
 
 class Mover:
-    """Draws moves of latent points that keep the opinion of the model's latent classifier.
-
-    Args:
-        model: its operators, coefficient encoder and latent classifier are used.
-        latents: all training images, in scaled units.
-        neighbours: nearest latents of each, for moves along straight lines.
-        kind: ``"operators"``; ``"noise"`` for random directions; ``"lines"`` for straight lines to
-            or beyond one of the nearest neighbours.
-        multiplier: factor on the encoder's scales.
-        n_steps: steps of a walk along operators; scales are read again at every step.
-        threshold: probability that the classifier must keep; None for no guard.
-        generator: where the randomness comes from.
-    """
+    """Draws moves of latent points that keep the opinion of the model's latent classifier."""
 
     def __init__(
         self,
@@ -190,8 +178,7 @@ def fill_pool(
 
     ``residual`` is the share of the detail lost by the autoencoder that is added back.
 
-    Returns:
-        The copies, and the mean length of the moves relative to the latents' length.
+    Gives the copies, and the mean length of the moves relative to the latents' length.
     """
     n = len(latents)
     pool = torch.empty(n, n_copies, *model.image_shape, dtype=torch.uint8)

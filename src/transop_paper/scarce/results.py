@@ -22,32 +22,19 @@ from transop_paper.scarce.rows import Row
 
 @dataclass(frozen=True)
 class Summary:
-    """One row over its seeds; accuracies in percent.
+    """One row over its seeds; accuracies in percent."""
 
-    Attributes:
-        row: its name.
-        title: what it is called in the table.
-        labels_used: in words.
-        mean, deviation: of the test accuracy; the deviation is between seeds (n - 1).
-        validation: mean on the validation images, on which settings were chosen.
-        n_seeds: how many.
-        kept_by_guard: share of moves a guard accepted.
-        minutes: of all seeds together.
-        paper: mean and deviation in the paper, if it has this row.
-        accuracies: one test accuracy per seed, in the order of seeds.
-    """
-
-    row: str
-    title: str
-    labels_used: str
-    mean: float
+    row: str  # its name
+    title: str  # what it is called in the table
+    labels_used: str  # in words
+    mean: float  # of the test accuracy; the deviation is between seeds (n - 1)
     deviation: float
-    validation: float
-    n_seeds: int
-    kept_by_guard: float
-    minutes: float
-    paper: tuple[float, float] | None
-    accuracies: tuple[float, ...]
+    validation: float  # mean on the validation images, on which settings were chosen
+    n_seeds: int  # how many
+    kept_by_guard: float  # share of moves a guard accepted
+    minutes: float  # of all seeds together
+    paper: tuple[float, float] | None  # mean and deviation in the paper, if it has this row
+    accuracies: tuple[float, ...]  # one test accuracy per seed, in the order of seeds
 
 
 def summarise(rows: Sequence[Row], results: Sequence[dict[str, Any]]) -> list[Summary]:
@@ -93,9 +80,7 @@ def compare_rows(results: Sequence[dict[str, Any]], reference: str) -> list[Diff
     Every seed draws the same labelled images for all rows, so that differences of one seed vary
     less than accuracies do.
 
-    Args:
-        results: of all rows and seeds.
-        reference: the row whose accuracy the others' is subtracted from.
+    The accuracy of every other row is subtracted from the reference's.
     """
     tests: dict[str, dict[int, float]] = {}
     for result in results:
@@ -151,12 +136,7 @@ _FIXED, _HUNDRED, _ALL, _UNLABELLED = COLOURS[6], COLOURS[0], COLOURS[1], COLOUR
 
 
 def draw_table(summaries: Sequence[Summary], *, title: str = "") -> Figure:
-    """Draw mean, deviation and seeds of every row, coloured by the labels that went into it.
-
-    Args:
-        summaries: the rows, top to bottom.
-        title: a line above.
-    """
+    """Draw mean, deviation and seeds of every row, coloured by the labels that went into it."""
     with look():
         figure = new_figure(8.6, 0.32 * len(summaries) + 1.3)
         axes = figure.add_subplot(title=title)

@@ -18,31 +18,25 @@ Labels = Literal["100", "all"]
 
 @dataclass(frozen=True)
 class Unlabelled:
-    """How a row uses the training images without their labels.
+    """How a row uses the training images without their labels."""
 
-    Attributes:
-        method: ``"graph"`` spreads the labels over the neighbour graph (Poisson learning),
-            ``"label-propagation"`` too (scikit-learn); ``"consistency"`` trains LeNet-5.
-        features: what makes two images neighbours in the graph.
-        opinion: what is known of all images before training: the ``"graph"``'s opinion, or that
-            of a first ``"network"`` trained on the labelled images.
-        moves: changed copies are moved along ``"operators"``, or as far in random directions
-            (``"noise"``) or along straight ``"lines"`` to neighbours.
-        residual: share of the detail lost by the autoencoder that is added back to moved copies.
-        adversarial: share of unlabelled images that are moved, instead, in the direction of the
-            operators that changes the network's opinion most.
-        elastic: changed copies are distorted elastically, after moves.
-        teacher, opinion_share, believe, balanced, loss, weight: as in
-            `transop.semi_supervised.Consistency`, ``believe`` being its threshold.
-    """
-
+    # "graph" spreads the labels over the neighbour graph (Poisson learning), "label-propagation"
+    # too (scikit-learn); "consistency" trains LeNet-5
     method: Literal["graph", "label-propagation", "consistency"] = "consistency"
-    features: Literal["latent", "pixel"] = "latent"
+    features: Literal["latent", "pixel"] = "latent"  # what makes two images neighbours in the graph
+    # what is known of all images before training: the ``"graph"``'s opinion, or that of a
+    # first ``"network"`` trained on the labelled images
     opinion: Literal["graph", "network"] | None = None
+    # changed copies are moved along ``"operators"``, or as far in random directions
+    # (``"noise"``) or along straight ``"lines"`` to neighbours
     moves: Literal["operators", "noise", "lines"] | None = None
+    # share of the detail lost by the autoencoder that is added back to moved copies
     residual: float = 0.0
+    # share of unlabelled images that are moved, instead, in the direction of the operators
+    # that changes the network's opinion most
     adversarial: float = 0.0
-    elastic: bool = True
+    elastic: bool = True  # changed copies are distorted elastically, after moves
+    # as in `transop.semi_supervised.Consistency`, ``believe`` being its threshold
     teacher: Literal["network", "average"] | None = None
     opinion_share: float = 0.3
     believe: float = 0.95
@@ -59,38 +53,29 @@ class Unlabelled:
 
 @dataclass(frozen=True)
 class Row:
-    """An augmentation, in the order it is applied: learned moves, then a fixed augmentation.
+    """An augmentation, in the order it is applied: learned moves, then a fixed augmentation."""
 
-    Attributes:
-        name: what it is called on the command line and in files.
-        title: what it is called in the table.
-        moves: where the scales of learned moves come from; None for no learned moves.
-        labels: what classifier, coefficient encoder and guard were trained from, where the row
-            has them: the same 100 labels, or all labels of the training split.
-        multiplier: factor on the scales.
-        n_steps: length of the random walk.
-        threshold: probability a guard insists on; None for no guard.
-        fixed: the fixed augmentation that follows, if any.
-        n, m: number and magnitude of RandAugment's operations.
-        alpha, sigma: strength and smoothness of the elastic distortion, in pixels; also of
-            copies of unlabelled images.
-        unlabelled: how unlabelled training images are used; None for not at all.
-        paper: mean and deviation of the test accuracy in the paper, if it has this row.
-    """
-
-    name: str
-    title: str
+    name: str  # what it is called on the command line and in files
+    title: str  # what it is called in the table
+    # where the scales of learned moves come from; None for no learned moves
     moves: Literal["prior", "encoder"] | None = None
+    # the labels that classifier, coefficient encoder and guard were trained from: the same 100, or
+    # all of the training split
     labels: Labels = "100"
-    multiplier: float = 1.0
-    n_steps: int = 1
-    threshold: float | None = None
+    multiplier: float = 1.0  # factor on the scales
+    n_steps: int = 1  # length of the random walk
+    threshold: float | None = None  # probability a guard insists on; None for no guard
+    # the fixed augmentation that follows, if any
     fixed: Literal["randaugment", "elastic"] | None = None
-    n: int = 2
+    n: int = 2  # number and magnitude of RandAugment's operations
     m: int = 6
+    # strength and smoothness of the elastic distortion, in pixels; also of copies of
+    # unlabelled images
     alpha: float = 34.0
     sigma: float = 4.0
+    # how unlabelled training images are used; None for not at all
     unlabelled: Unlabelled | None = None
+    # mean and deviation of the test accuracy in the paper, if it has this row
     paper: tuple[float, float] | None = None
 
     @property

@@ -173,12 +173,8 @@ def first_image(run: ExploredRun, number: int = 1) -> Tensor:
 def file_field(key: str, words: str, *, button: str = "", zips: bool = False) -> gr.HTML:
     """Lay out a field for files; its event ``submit`` lists what was sent.
 
-    Args:
-        key: the element's name in the page.
-        words: what to choose.
-        button: if given, several files may be chosen and are sent when this button is pressed;
-            otherwise one file is sent as soon as it is chosen.
-        zips: whether zips are welcome too.
+    With a ``button`` several files may be chosen, and are sent when it is pressed; without one
+    a file is sent as soon as it is chosen.
     """
     kinds = ",".join([*sorted(EXTENSIONS), *([".zip"] if zips else [])])
     several = " multiple" if button else ""

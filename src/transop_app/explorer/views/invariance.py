@@ -85,10 +85,8 @@ def why_not(run: ExploredRun) -> str:
 def heat_map(found: Invariance, *, by_scale: bool = False) -> str:
     """Draw the map as a table of buttons, coloured over its whole range.
 
-    Args:
-        found: the map.
-        by_scale: show scales of coefficients, which are large where an operator is weak, instead
-            of the moves they make.
+    ``by_scale`` shows the scales of coefficients, which are large where an operator is weak,
+    instead of the moves they make.
     """
     values = found.scales if by_scale else found.moves
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
@@ -124,10 +122,7 @@ def _cell(place: str, words: str, text: str, share: float) -> str:
 def cell_strip(run: ExploredRun, found: Invariance, cell: str) -> str:
     """Show a typical image of a cell's class moved by its operator, to either side.
 
-    Args:
-        run: the open run.
-        found: the map.
-        cell: row and column, such as "2,5"; anything else asks for a choice.
+    ``cell`` is row and column, such as "2,5"; anything else asks for a choice.
     """
     label, _, column = cell.partition(",")
     rows, columns = found.scales.shape
