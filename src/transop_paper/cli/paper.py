@@ -104,10 +104,10 @@ def _list_figures(terminal: Terminal, as_json: bool) -> None:
     from transop_paper.figures import FIGURES
 
     if as_json:
-        terminal.result_json({name: figure.title for name, figure in FIGURES.items()})
+        terminal.result_json({name: figure.about.title for name, figure in FIGURES.items()})
         return
     for name, figure in FIGURES.items():
-        terminal.result(f"{name:20} {figure.title} ({figure.paper})")
+        terminal.result(f"{name:20} {figure.about.title} ({figure.paper})")
 
 
 def _open(

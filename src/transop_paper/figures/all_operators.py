@@ -1,4 +1,9 @@
-"""All operators: the path of every operator that training left in use."""
+"""Every operator.
+
+The path of every operator that is still in use after training, applied to a few typical test
+images. The outlined middle column is the reconstruction. A good operator does a similar thing to
+every row.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +45,4 @@ def draw(numbers: Numbers) -> Figure:
     return image_blocks(page, cell_inches=roomy(0.28, numbers["frames"]))
 
 
-FIGURE = PaperFigure(
-    title="Every operator",
-    caption=(
-        "The path of every operator that is still in use after training, applied to a few typical "
-        "test images. The outlined middle column is the reconstruction. A good operator does a "
-        "similar thing to every row."
-    ),
-    paper="Figures 15, 17 and 18",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figures 15, 17 and 18", compute, draw)

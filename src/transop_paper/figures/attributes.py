@@ -1,4 +1,11 @@
-"""Attributes along operator paths: which operator gives a face a beard, a hat, blond hair."""
+"""Attributes along operators.
+
+For every attribute the operator that most often raises its probability from below 0.2 to above 0.8,
+found automatically. Above: images along its path from one held-out image, which is outlined. Below:
+the probability of the attribute (thick) and of the two other attributes that change most (thin).
+The title says from how many of the starts without the attribute the same operator passes 0.8; the
+one shown changes the others least.
+"""
 
 from __future__ import annotations
 
@@ -251,17 +258,5 @@ def spread_apart(wanted: Float[np.ndarray, " n"], apart: float) -> Float[np.ndar
 
 
 FIGURE = PaperFigure(
-    title="Attributes along operators",
-    caption=(
-        "For every attribute the operator that most often raises its probability from below 0.2 to "
-        "above 0.8, found automatically. Above: images along its path from one held-out image, "
-        "which is outlined. Below: the probability of the attribute (thick) and of the two other "
-        "attributes that change most (thin). The title says from how many of the starts without "
-        "the attribute the same operator passes 0.8; the one shown changes the others least."
-    ),
-    paper="Figure 2",
-    compute=compute,
-    draw=draw,
-    needs=("operators", "classifier"),
-    columns=("attributes",),
+    __doc__, "Figure 2", compute, draw, needs=("operators", "classifier"), columns=("attributes",)
 )

@@ -1,4 +1,9 @@
-"""Augmentations: random moves with encoded scales above, with a fixed scale below."""
+"""Learned augmentations.
+
+The outlined image is the input. To its right, random samples: above with the scales that the
+coefficient encoder gives at this image, below with one fixed scale everywhere. Encoded scales vary
+the image as far as its class allows; a fixed scale often turns it into something else.
+"""
 
 from __future__ import annotations
 
@@ -75,15 +80,5 @@ def _measure(run: PaperRun) -> dict[str, float]:
 
 
 FIGURE = PaperFigure(
-    title="Learned augmentations",
-    caption=(
-        "The outlined image is the input. To its right, random samples: above with the scales that "
-        "the coefficient encoder gives at this image, below with one fixed scale everywhere. "
-        "Encoded scales vary the image as far as its class allows; a fixed scale often turns it "
-        "into something else."
-    ),
-    paper="Figure 6",
-    compute=compute,
-    draw=draw,
-    needs=("operators", "classifier", "coefficient_encoder"),
+    __doc__, "Figure 6", compute, draw, needs=("operators", "classifier", "coefficient_encoder")
 )

@@ -1,4 +1,9 @@
-"""Nearly closed paths: the operator and start whose path comes back closest."""
+"""A nearly closed path.
+
+The operator and start whose path comes back closest to where it began. Above: images once round;
+the first and the last should look alike. Below: the latent dimensions that move most, and the
+distance from the start. Straight paths can never do this.
+"""
 
 from __future__ import annotations
 
@@ -132,14 +137,4 @@ def _best_return(
     return Return(float(miss.flatten()[where]), float(coefficients[step + 1]), operator, start)
 
 
-FIGURE = PaperFigure(
-    title="A nearly closed path",
-    caption=(
-        "The operator and start whose path comes back closest to where it began. Above: images "
-        "once round; the first and the last should look alike. Below: the latent dimensions that "
-        "move most, and the distance from the start. Straight paths can never do this."
-    ),
-    paper="Figure 19",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figure 19", compute, draw)

@@ -1,4 +1,10 @@
-"""Embedding: the latent points in the plane, coloured by how far an operator may go there."""
+"""Where each operator may be used.
+
+Left: test images placed by an Isomap embedding of their latent points. Right: the same points,
+coloured by the scale the coefficient encoder gives to one operator there; yellow means it may go
+far without changing what the image is, blue that it may not. An operator's yellow regions are where
+it belongs.
+"""
 
 from __future__ import annotations
 
@@ -125,15 +131,5 @@ def _most_varied(scales: Float[np.ndarray, "n m"], living: list[int]) -> list[in
 
 
 FIGURE = PaperFigure(
-    title="Where each operator may be used",
-    caption=(
-        "Left: test images placed by an Isomap embedding of their latent points. Right: the same "
-        "points, coloured by the scale the coefficient encoder gives to one operator there; yellow "
-        "means it may go far without changing what the image is, blue that it may not. An "
-        "operator's yellow regions are where it belongs."
-    ),
-    paper="Figure 5 (a, b)",
-    compute=compute,
-    draw=draw,
-    needs=("operators", "coefficient_encoder"),
+    __doc__, "Figure 5 (a, b)", compute, draw, needs=("operators", "coefficient_encoder")
 )

@@ -1,4 +1,11 @@
-"""Extrapolation accuracy: how long paths keep their class, for all methods and the control."""
+"""Accuracy along paths.
+
+Left: how often an image on the path is still classified as the class of its end points. t from 0 to
+1 interpolates, beyond 1 extrapolates. Sparse coefficients let our path stop a little short of the
+second image, which alone would help it; the dashed control takes that away: a straight line to the
+very point our path reaches. What is left above it is owed to curvature. Right: our lead over each
+rival on the same pairs, with 95 % intervals.
+"""
 
 from __future__ import annotations
 
@@ -120,17 +127,5 @@ def _half_width(correct: Float[Tensor, "pairs t"]) -> Float[np.ndarray, " t"]:
 
 
 FIGURE = PaperFigure(
-    title="Accuracy along paths",
-    caption=(
-        "Left: how often an image on the path is still classified as the class of its end points. "
-        "t from 0 to 1 interpolates, beyond 1 extrapolates. Sparse coefficients let our path stop "
-        "a little short of the second image, which alone would help it; the dashed control takes "
-        "that away: a straight line to the very point our path reaches. What is left above it is "
-        "owed to curvature. Right: our lead over each rival on the same pairs, with 95 % intervals."
-    ),
-    paper="Figure 4",
-    compute=compute,
-    draw=draw,
-    needs=("operators", "classifier"),
-    columns=("labels",),
+    __doc__, "Figure 4", compute, draw, needs=("operators", "classifier"), columns=("labels",)
 )

@@ -1,4 +1,10 @@
-"""Factors by operators: on drawn faces, whose factors are known, what each operator moves."""
+"""Factors by operators.
+
+How far each operator moves each known factor of a drawn face, relative to a random move of the same
+length: 1 is no preference, and the factor an operator prefers most is outlined. In brackets: how
+much of the factor's variation can be read off the latents at all; factors below 30 % are never
+outlined.
+"""
 
 from __future__ import annotations
 
@@ -192,16 +198,4 @@ def draw(numbers: Numbers) -> Figure:
     return figure
 
 
-FIGURE = PaperFigure(
-    title="Factors by operators",
-    caption=(
-        "How far each operator moves each known factor of a drawn face, relative to a random move "
-        "of the same length: 1 is no preference, and the factor an operator prefers most is "
-        "outlined. In brackets: how much of the factor's variation can be read off the latents at "
-        "all; factors below 30 % are never outlined."
-    ),
-    paper="no counterpart",
-    compute=compute,
-    draw=draw,
-    columns=("factors",),
-)
+FIGURE = PaperFigure(__doc__, "no counterpart", compute, draw, columns=("factors",))

@@ -68,23 +68,24 @@ class Numbers:
 class PaperFigure:
     """A figure: how to compute its numbers and how to draw them."""
 
-    title: str  # what it is, in a few words
-    caption: str  # what it shows and how to read it, in plain words
-    paper: str  # where the paper shows it, e.g. ``"Figure 4"``
+    words: str | None  # its file's docstring: a title, then what it shows and how to read it
+    paper: str  # where the paper shows it, e.g. "Figure 4"
     compute: Callable[[PaperRun], Numbers]  # numbers from a trained run
     draw: Callable[[Numbers], Figure]  # a picture from the numbers alone
     needs: tuple[str, ...] = ("operators",)  # training phases the run must have been through
     columns: tuple[str, ...] = ()  # what its images must come with: labels, attributes or factors
 
+    @property
     def about(self) -> About:
-        """Give the words that stand beside the picture."""
+        """The words that stand beside the picture."""
+        title, _, caption = (self.words or "").strip().partition("\n\n")
         place = f"{self.paper} of the paper" if any(map(str.isdigit, self.paper)) else ""
-        return About(self.title, self.caption, place)
+        return About(title.removesuffix("."), " ".join(caption.split()), place)
 
 
 def make_figure(name: str, figure: PaperFigure, run: PaperRun, folder: Path) -> list[Path]:
     """Compute a figure's numbers, write them, and draw what was written."""
-    written = figure.compute(run).save(folder / name, figure.about())
+    written = figure.compute(run).save(folder / name, figure.about)
     return written + redraw_figure(name, figure, folder)
 
 

@@ -1,4 +1,10 @@
-"""Inference time: every solver on the run's own operators and pairs."""
+"""Inference time.
+
+How long each solver takes to infer the coefficients of one batch of pairs, on this run's operators;
+every dot is a trial, the large one their median, and the axis is logarithmic. All solvers start at
+the same coefficients and minimise the same objective; how close each came to the best is written
+beside it.
+"""
 
 from __future__ import annotations
 
@@ -125,15 +131,4 @@ def _solve(
     return took, float(result.objective.mean()), float(result.converged.float().mean())
 
 
-FIGURE = PaperFigure(
-    title="Inference time",
-    caption=(
-        "How long each solver takes to infer the coefficients of one batch of pairs, on this run's "
-        "operators; every dot is a trial, the large one their median, and the axis is logarithmic. "
-        "All solvers start at the same coefficients and minimise the same objective; how close "
-        "each came to the best is written beside it."
-    ),
-    paper="Figure 8",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figure 8", compute, draw)

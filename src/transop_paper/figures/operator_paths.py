@@ -1,4 +1,10 @@
-"""Operator paths: what one operator does to one image of every class, beside two baselines."""
+"""Operator paths.
+
+Each block applies one learned direction to one typical test image per class. The outlined middle
+column is the reconstruction; columns to the right move forward, to the left backward. Top: the
+largest transport operators. Middle: tangents of the contractive autoencoder, which are straight and
+differ from image to image. Bottom: the most used latents of the beta-VAE.
+"""
 
 from __future__ import annotations
 
@@ -93,16 +99,4 @@ def draw(numbers: Numbers) -> Figure:
     return image_blocks(page, headings=headings, cell_inches=roomy(0.27, numbers["mae"]))
 
 
-FIGURE = PaperFigure(
-    title="Operator paths",
-    caption=(
-        "Each block applies one learned direction to one typical test image per class. The "
-        "outlined middle column is the reconstruction; columns to the right move forward, to the "
-        "left backward. Top: the largest transport operators. Middle: tangents of the contractive "
-        "autoencoder, which are straight and differ from image to image. Bottom: the most used "
-        "latents of the beta-VAE."
-    ),
-    paper="Figure 1",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figure 1", compute, draw)

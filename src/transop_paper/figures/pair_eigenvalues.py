@@ -1,4 +1,9 @@
-"""Eigenvalues: how stable operators are, by the pairs they were learned from."""
+"""Stability of operators by pair strategy.
+
+Left: for each operator, the largest |real part| of its eigenvalues, sorted; zero means paths that
+turn for ever, large values mean paths that run away. Right: all eigenvalues in the complex plane.
+Operators learned from perceptual pairs should lie closer to the imaginary axis.
+"""
 
 from __future__ import annotations
 
@@ -62,15 +67,4 @@ def draw(numbers: Numbers) -> Figure:
     return figure
 
 
-FIGURE = PaperFigure(
-    title="Stability of operators by pair strategy",
-    caption=(
-        "Left: for each operator, the largest |real part| of its eigenvalues, sorted; zero means "
-        "paths that turn for ever, large values mean paths that run away. Right: all eigenvalues "
-        "in the complex plane. Operators learned from perceptual pairs should lie closer to the "
-        "imaginary axis."
-    ),
-    paper="Figure 12",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figure 12", compute, draw)

@@ -1,4 +1,9 @@
-"""Neighbours: whom each strategy pairs an image with."""
+"""Who is paired with whom.
+
+The outlined images and their nearest neighbours by pixels, by latent points and by the features of
+a pretrained network. Perceptual neighbours share what the image is about without being nearly the
+same image, which is what operators can learn from.
+"""
 
 from __future__ import annotations
 
@@ -92,15 +97,4 @@ def draw(numbers: Numbers) -> Figure:
     return image_blocks([blocks], cell_inches=0.42)
 
 
-FIGURE = PaperFigure(
-    title="Who is paired with whom",
-    caption=(
-        "The outlined images and their nearest neighbours by pixels, by latent points and by the "
-        "features of a pretrained network. Perceptual neighbours share what the image is about "
-        "without being nearly the same image, which is what operators can learn from."
-    ),
-    paper="Figure 11",
-    compute=compute,
-    draw=draw,
-    needs=(),
-)
+FIGURE = PaperFigure(__doc__, "Figure 11", compute, draw, needs=())

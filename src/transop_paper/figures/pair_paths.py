@@ -1,4 +1,9 @@
-"""Latent curves: every latent dimension along every operator, for two pair strategies."""
+"""Latent dimensions along each operator.
+
+Each small panel applies one operator alone to the same image; each line is a latent dimension, the
+horizontal axis the coefficient. Flat lines: an operator that shrank to nothing. Waves: a path that
+turns. Lines that leave the panel: a path that runs away.
+"""
 
 from __future__ import annotations
 
@@ -72,14 +77,4 @@ def _draw_operator(axes: Axes, x: np.ndarray, path: np.ndarray, title: str) -> N
     axes.tick_params(labelsize=6.5, length=2)
 
 
-FIGURE = PaperFigure(
-    title="Latent dimensions along each operator",
-    caption=(
-        "Each small panel applies one operator alone to the same image; each line is a latent "
-        "dimension, the horizontal axis the coefficient. Flat lines: an operator that shrank to "
-        "nothing. Waves: a path that turns. Lines that leave the panel: a path that runs away."
-    ),
-    paper="Figure 13",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figure 13", compute, draw)

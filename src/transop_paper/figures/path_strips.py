@@ -1,4 +1,10 @@
-"""Path strips: interpolation and extrapolation as images, with the class probability below."""
+"""Interpolation and extrapolation.
+
+Paths between two test images of one class, drawn at random. At t = 0 stands the first image, at t =
+1 (outlined) the second; beyond, the path goes on where it was heading. The curves below say how
+sure a classifier is that the image still belongs to its class. Transport operators follow curved
+paths; the other methods go straight.
+"""
 
 from __future__ import annotations
 
@@ -120,16 +126,5 @@ def _names(run: PaperRun, labels: np.ndarray) -> list[str]:
 
 
 FIGURE = PaperFigure(
-    title="Interpolation and extrapolation",
-    caption=(
-        "Paths between two test images of one class, drawn at random. At t = 0 stands the first "
-        "image, at t = 1 (outlined) the second; beyond, the path goes on where it was heading. "
-        "The curves below say how sure a classifier is that the image still belongs to its class. "
-        "Transport operators follow curved paths; the other methods go straight."
-    ),
-    paper="Figure 3",
-    compute=compute,
-    draw=draw,
-    needs=("operators", "classifier"),
-    columns=("labels",),
+    __doc__, "Figure 3", compute, draw, needs=("operators", "classifier"), columns=("labels",)
 )

@@ -1,4 +1,10 @@
-"""Scale map: how far each class may go along each operator."""
+"""Which transformations each class allows.
+
+Rows are classes, columns operators; the colour is the average scale the coefficient encoder gives.
+Yellow: the classifier does not mind the transformation. Blue: it soon sees another class. The
+strips apply one operator over the same range to the class with its highest (yellow) and its lowest
+(blue) scale; the middle image is the reconstruction.
+"""
 
 from __future__ import annotations
 
@@ -65,16 +71,10 @@ def draw(numbers: Numbers) -> Figure:
 
 
 FIGURE = PaperFigure(
-    title="Which transformations each class allows",
-    caption=(
-        "Rows are classes, columns operators; the colour is the average scale the coefficient "
-        "encoder gives. Yellow: the classifier does not mind the transformation. Blue: it soon "
-        "sees another class. The strips apply one operator over the same range to the class with "
-        "its highest (yellow) and its lowest (blue) scale; the middle image is the reconstruction."
-    ),
-    paper="Figure 5 (c, d)",
-    compute=compute,
-    draw=draw,
+    __doc__,
+    "Figure 5 (c, d)",
+    compute,
+    draw,
     needs=("operators", "coefficient_encoder"),
     columns=("labels",),
 )

@@ -1,4 +1,11 @@
-"""Sparse against dense: what the l1 penalty on coefficients is good for."""
+"""Sparse against dense coefficients.
+
+Above: our model, whose paths use few operators. Below: the same model with coefficients from a
+network, which uses all operators for every pair. Left: two neighbours, the end of the path between
+them, and the path taken twice as far. Right: single operators, moved by up to five times their
+average coefficient; with sparse coefficients each should mean something by itself. The growth rate
+is that of a typical move by one operator.
+"""
 
 from __future__ import annotations
 
@@ -158,16 +165,4 @@ def _traversals(
     return as_array(images).reshape(len(chosen), _STEPS, *images.shape[1:])
 
 
-FIGURE = PaperFigure(
-    title="Sparse against dense coefficients",
-    caption=(
-        "Above: our model, whose paths use few operators. Below: the same model with coefficients "
-        "from a network, which uses all operators for every pair. Left: two neighbours, the end of "
-        "the path between them, and the path taken twice as far. Right: single operators, moved by "
-        "up to five times their average coefficient; with sparse coefficients each should mean "
-        "something by itself. The growth rate is that of a typical move by one operator."
-    ),
-    paper="Figures 9 and 10",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figures 9 and 10", compute, draw)

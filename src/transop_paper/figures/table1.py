@@ -1,4 +1,10 @@
-"""Table 1: a small network on ten labelled images per class, one augmentation or another."""
+"""Accuracy from ten labelled images per class, by augmentation.
+
+Test accuracy of a LeNet-5 trained on ten labelled images per class, by how these are augmented:
+mean and standard deviation over seeds, every seed a dot, and the paper's value where it has one.
+Colours tell whether the learned moves were guarded with all training labels or with the hundred
+alone. At quick scale training is so short that only the machinery is shown.
+"""
 
 from __future__ import annotations
 
@@ -106,17 +112,10 @@ def _stored(file: Path, run: Path) -> list[Summary]:
 
 
 FIGURE = PaperFigure(
-    title="Accuracy from ten labelled images per class, by augmentation",
-    caption=(
-        "Test accuracy of a LeNet-5 trained on ten labelled images per class, by how these are "
-        "augmented: mean and standard deviation over seeds, every seed a dot, and the paper's "
-        "value where it has one. Colours tell whether the learned moves were guarded with all "
-        "training labels or with the hundred alone. At quick scale training is so short that only "
-        "the machinery is shown."
-    ),
-    paper="Table 1",
-    compute=compute,
-    draw=draw,
+    __doc__,
+    "Table 1",
+    compute,
+    draw,
     needs=("operators", "coefficient_encoder"),
     columns=("labels",),
 )

@@ -145,8 +145,8 @@ def test_making_a_figure_leaves_numbers_and_both_kinds_of_picture(material, tmp_
 
 def test_every_figure_says_what_it_shows():
     for name, figure in FIGURES.items():
-        assert len(figure.caption) > 80, name
-        assert figure.caption.endswith("."), name
+        assert len(figure.about.caption) > 80, name
+        assert figure.about.caption.endswith("."), name
 
 
 def test_the_control_is_what_straightens_our_path(compute):
