@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 from matplotlib.figure import Figure
 
-from transop.plotting import COLOURS, Block, image_blocks, roomy
+from transop.plotting import COLOURS, image_blocks, roomy
 from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.operator_paths import operator_strips
+from transop_paper.figures.operator_paths import operator_strips, strip_blocks
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _REACH = 0.7
@@ -31,16 +31,8 @@ def compute(run: PaperRun) -> Numbers:
 
 def draw(numbers: Numbers) -> Figure:
     """Draw one block per operator, largest first."""
-    middle = len(numbers["amounts"]) // 2
-    blocks = [
-        Block(
-            frames,
-            title=f"operator {m}",
-            boxed=[(row, middle) for row in range(len(frames))],
-            colour=COLOURS[0],
-        )
-        for m, frames in zip(numbers.facts["operators"], numbers["frames"], strict=True)
-    ]
+    titles = [f"operator {m}" for m in numbers.facts["operators"]]
+    blocks = strip_blocks(numbers["frames"], titles, COLOURS[0])
     page = [blocks[i : i + _PER_ROW] for i in range(0, len(blocks), _PER_ROW)]
     return image_blocks(page, cell_inches=roomy(0.28, numbers["frames"]))
 

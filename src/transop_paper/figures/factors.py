@@ -19,11 +19,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from torch import Tensor
 
-from transop.operators import transport_path
 from transop.plotting import heat_map, look, new_figure, outline_cell
 from transop_paper.faces.drawing import FACTORS
 from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.operator_paths import natural_unit
+from transop_paper.figures.operator_paths import follow, natural_unit
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _STEP = 0.3  # length of a move, relative to the point's own
@@ -118,8 +117,8 @@ def _change(
     sizes: Float[Tensor, " f"],
 ) -> Float[Tensor, " f"]:
     """Measure how far an operator moves every factor, from one side of the points to the other."""
-    unit = points.new_full((len(points), 1), natural_unit(operator, points))
-    ends = transport_path(operator[None], unit, points, _STEP * points.new_tensor([-0.5, 0.5]))
+    half = _STEP * natural_unit(operator, points) / 2
+    ends = follow(operator, points, points.new_tensor([-half, half]))
     return reader.distance(ends[:, 1], ends[:, 0], sizes)
 
 

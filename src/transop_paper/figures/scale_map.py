@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from transop.plotting import HIGH, LOW, Block, scale_map
+from transop.plotting import HIGH, LOW, scale_map
 from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.operator_paths import operator_strips
+from transop_paper.figures.operator_paths import operator_strips, strip_blocks
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _STRIPS = 3  # operators shown beside the table, each on its highest and its lowest class
@@ -49,22 +49,12 @@ def compute(run: PaperRun) -> Numbers:
 def draw(numbers: Numbers) -> Figure:
     """Draw the table and, beside it, strips of high and low cells."""
     names = numbers.facts["classes"]
-    blocks = []
-    for i, (strip, (k, m)) in enumerate(zip(numbers["strips"], numbers["cells"], strict=True)):
-        high = i < len(numbers["strips"]) // 2
-        blocks.append(
-            Block(
-                strip[None],
-                title=f"operator {m} on class {names[k]}: {'high' if high else 'low'} scale",
-                boxed=[(0, strip.shape[0] // 2)],
-                colour=HIGH if high else LOW,
-            )
-        )
-    half = len(blocks) // 2
+    titles = [f"operator {m} on class {names[k]}" for k, m in numbers["cells"]]
+    strips, half = numbers["strips"][:, None], len(titles) // 2
     return scale_map(
         numbers["table"],
-        blocks[:half],
-        blocks[half:],
+        strip_blocks(strips[:half], [f"{words}: high scale" for words in titles[:half]], HIGH),
+        strip_blocks(strips[half:], [f"{words}: low scale" for words in titles[half:]], LOW),
         row_labels=names,
         column_labels=[str(m) for m in numbers.facts["operators"]],
     )
