@@ -4,8 +4,6 @@ One file per command, registered in ``COMMANDS``. These files are all imported f
 they import the library, and whatever needs torch or pydantic, inside their functions only.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

@@ -1,7 +1,5 @@
 """``transop explore``: see and try out what a run has learned, in the browser."""
 
-from __future__ import annotations
-
 import signal
 import time
 from typing import Annotated

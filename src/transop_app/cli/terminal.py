@@ -4,8 +4,6 @@ A command receives the ``Terminal`` as ``ctx.obj``. Bars are drawn only when std
 what the library logs appears as lines, or beside the bar while one is drawn.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

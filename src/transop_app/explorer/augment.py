@@ -1,7 +1,5 @@
 """Augment uploaded images: a contact sheet and a zip of the copies."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass

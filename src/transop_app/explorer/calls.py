@@ -4,8 +4,6 @@ Gradio prints a traceback for every value of a wrong type. Here each value is co
 part of the page that it claims to come from, and a wrong one is refused in a sentence.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ Pictures travel inside the page as data addresses, so that the server writes and
 Colours are the theme's variables, so that light and dark both work.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Sequence

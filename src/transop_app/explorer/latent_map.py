@@ -1,7 +1,5 @@
 """The held-out images as points of a plane."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

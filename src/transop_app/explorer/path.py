@@ -1,7 +1,5 @@
 """The path from one image to another and beyond, beside the straight line."""
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Move one image by several operators at once, and classify the result."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ through the library's own picture reader, so that decompression bombs are refuse
 unpacked.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import lzma

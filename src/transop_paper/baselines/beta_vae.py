@@ -1,7 +1,5 @@
 """The beta-VAE, in the architecture of its own paper (Higgins et al., 2017)."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """The contractive autoencoder, with a Jacobian penalty that really reaches the weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The paper's ablation: transport operators whose coefficients come from a network, not sparse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """What all baselines share: images in, straight latent paths, two files on disk."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Train the methods we compare with, through the same loop, folder and checkpoints as ours."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

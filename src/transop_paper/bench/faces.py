@@ -1,7 +1,5 @@
 """Measure how fast faces are drawn, and how much memory a large set on disk takes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -17,8 +17,8 @@ from transop_paper.cli.table1 import (
     ProcessesOption,
     RowsOption,
     SeedsOption,
-    TableRequest,
     make_table,
+    train_quick,
 )
 
 if TYPE_CHECKING:
@@ -72,8 +72,19 @@ def paper(
         _list_figures(terminal, as_json)
         return
     if name == "table1":
-        wanted = TableRequest(run, scale, rows, seeds, dataset, changes or [], out)
-        make_table(terminal, wanted, processes=processes, force=force, as_json=as_json)
+        make_table(
+            terminal,
+            run=run,
+            scale=scale,
+            rows=rows,
+            seeds=seeds,
+            dataset=dataset,
+            changes=changes or [],
+            out=out,
+            processes=processes,
+            force=force,
+            as_json=as_json,
+        )
         return
     if name != "all" and name not in FIGURES:
         raise UserError(
@@ -82,17 +93,14 @@ def paper(
     if scale not in (None, "quick", "full"):
         raise UserError(f"--scale {scale} is unknown; use quick or full")
     chosen = list(FIGURES) if name == "all" else [name]
-    folder = run or Path("runs/quick")
-    target = out or folder / "figures"
+    target = out or (run or Path("runs/quick")) / "figures"
     again = f"transop paper {name}" + (f" --run {run}" if run else "")
     with terminal.resumable(f"stopped; go on with: {again}"):
-        written = (
-            _redraw(chosen, target)
-            if redraw
-            else _make(
-                terminal, chosen, _open(terminal, folder, run, scale, companion, data), target
-            )
-        )
+        if redraw:
+            written = _redraw(chosen, target)
+        else:
+            opened = _open(terminal, run, scale, companion, data)
+            written = _make(terminal, chosen, opened, target)
     if as_json:
         terminal.result_json({key: [str(path) for path in paths] for key, paths in written.items()})
     else:
@@ -112,17 +120,14 @@ def _list_figures(terminal: Terminal, as_json: bool) -> None:
 
 def _open(
     terminal: Terminal,
-    folder: Path,
     run: Path | None,
     scale: str | None,
     companions: list[str] | None,
     data: Path | None,
 ) -> PaperRun:
-    from transop_paper.figures import PaperRun, train_quick_run
+    from transop_paper.figures import PaperRun
 
-    if run is None:
-        terminal.notice(f"quick run in {folder}")
-        train_quick_run(folder, progress=terminal.progress)
+    folder = run or train_quick(terminal)
     wanted: Any = scale or ("full" if run else "quick")
     given = _named_paths(companions or [])
     return PaperRun.open(

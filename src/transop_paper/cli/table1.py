@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,56 +57,54 @@ ForceOption = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class TableRequest:
-    """What was asked for on the command line."""
-
-    run: Path | None
-    scale: str | None
-    rows: str
-    seeds: int | None
-    dataset: str | None
-    changes: Sequence[str]
-    out: Path | None
-
-
 def make_table(
-    terminal: Terminal, wanted: TableRequest, *, processes: int, force: bool, as_json: bool
+    terminal: Terminal,
+    *,
+    run: Path | None,
+    scale: str | None,
+    rows: str,
+    seeds: int | None,
+    dataset: str | None,
+    changes: Sequence[str],
+    out: Path | None,
+    processes: int,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Train a small network on ten images per class with each augmentation in turn.
 
     Every row and seed is kept as a file: rows may be run alone, together or later.
     """
-    if wanted.rows == "list":
-        _list_rows(terminal, wanted.dataset or "mnist", as_json=as_json)
+    if rows == "list":
+        _list_rows(terminal, dataset or "mnist", as_json=as_json)
         return
 
     from transop_paper.scarce import find_rows, open_experiment, run_table
 
-    quick = wanted.run is None and wanted.dataset is None
-    scale = wanted.scale or ("quick" if quick else "full")
-    protocol = make_protocol(scale, wanted.changes)
-    names = [name.replace("+", ",") for name in wanted.rows.split(",")] if wanted.rows else []
-    find_rows(names, wanted.dataset or "mnist")  # a mistake is told before anything is trained
-    run = _quick_run(terminal) if quick else wanted.run
-    target = wanted.out or (run or Path("runs")) / "table1"
+    quick = run is None and dataset is None
+    scale = scale or ("quick" if quick else "full")
+    protocol = make_protocol(scale, changes)
+    names = [name.replace("+", ",") for name in rows.split(",")] if rows else []
+    find_rows(names, dataset or "mnist")  # a mistake is told before anything is trained
+    run = train_quick(terminal) if quick else run
+    target = out or (run or Path("runs")) / "table1"
     experiment = open_experiment(
-        target, protocol, run=run, dataset=wanted.dataset, progress=terminal.progress
+        target, protocol, run=run, dataset=dataset, progress=terminal.progress
     )
-    rows = find_rows(names, experiment.dataset.meta.name)
+    chosen = find_rows(names, experiment.dataset.meta.name)
     if run is None and not names:
-        rows = [row for row in rows if not row.needs_model]
+        chosen = [row for row in chosen if not row.needs_model]
         terminal.notice("without --run only rows that need no learned model are possible")
     with terminal.resumable("stopped; the same command goes on where it stopped"):
         results = run_table(
             experiment,
-            rows,
-            wanted.seeds or _SEEDS[scale],
+            chosen,
+            seeds or _SEEDS[scale],
             n_processes=processes,
             force=force,
             progress=terminal.progress,
         )
-    _report(terminal, rows, results, target, as_json=as_json)
+    _report(terminal, chosen, results, target, as_json=as_json)
 
 
 def _report(
@@ -132,7 +129,8 @@ def _report(
     terminal.notice(f"written: {', '.join(str(file) for file in files)}")
 
 
-def _quick_run(terminal: Terminal) -> Path:
+def train_quick(terminal: Terminal) -> Path:
+    """Train the quick run, or finish the one that is there."""
     from transop_paper.figures import train_quick_run
 
     folder = Path("runs/quick")
@@ -143,23 +141,13 @@ def _quick_run(terminal: Terminal) -> Path:
 
 def make_protocol(scale: str, changes: Sequence[str]) -> Protocol:
     """Take a protocol by name and apply ``key=value`` changes."""
-    from transop_paper.scarce import SCALES
+    from transop_paper.scarce import SCALES, Protocol, read_changes
 
     if scale not in SCALES:
         raise UserError(f"--scale {scale} is unknown; choose from {', '.join(SCALES)}")
-    protocol, values = SCALES[scale], {}
-    for change in changes:
-        key, equals, text = change.partition("=")
-        if not equals or not hasattr(protocol, key):
-            keys = ", ".join(field.name for field in dataclasses.fields(protocol))
-            raise UserError(f"--set '{change}' is not KEY=VALUE with a key of {keys}")
-        kind = type(getattr(protocol, key))
-        try:
-            values[key] = kind(text)
-        except ValueError:
-            raise UserError(f"--set {change}: '{text}' is not a {kind.__name__}") from None
-    changed: Any = dataclasses.replace(protocol, **values)
-    return changed  # type: ignore[no-any-return]
+    keys = [field.name for field in dataclasses.fields(Protocol)]
+    values = read_changes(changes, (Protocol,), keys, "--set")
+    return dataclasses.replace(SCALES[scale], **values)
 
 
 def _list_rows(terminal: Terminal, dataset: str, *, as_json: bool) -> None:

@@ -5,8 +5,6 @@ images. The outlined middle column is the reconstruction. A good operator does a
 every row.
 """
 
-from __future__ import annotations
-
 import torch
 from matplotlib.figure import Figure
 

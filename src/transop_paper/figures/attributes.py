@@ -7,8 +7,6 @@ The title says from how many of the starts without the attribute the same operat
 one shown changes the others least.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from jaxtyping import Bool, Float

@@ -5,8 +5,6 @@ coefficient encoder gives at this image, below with one fixed scale everywhere. 
 the image as far as its class allows; a fixed scale often turns it into something else.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from matplotlib.figure import Figure

@@ -5,8 +5,6 @@ the first and the last should look alike. Below: the latent dimensions that move
 distance from the start. Straight paths can never do this.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

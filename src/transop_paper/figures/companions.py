@@ -1,7 +1,5 @@
 """The runs ours is compared with: trained beside it on first need, with the same settings."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from pathlib import Path

@@ -6,8 +6,6 @@ far without changing what the image is, blue that it may not. An operator's yell
 it belongs.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

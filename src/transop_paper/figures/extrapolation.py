@@ -7,8 +7,6 @@ very point our path reaches. What is left above it is owed to curvature. Right: 
 rival on the same pairs, with 95 % intervals.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from jaxtyping import Float

@@ -6,8 +6,6 @@ much of the factor's variation can be read off the latents at all; factors below
 outlined.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ the same coefficients and minimise the same objective; how close each came to th
 beside it.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 

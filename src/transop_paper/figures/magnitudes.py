@@ -4,8 +4,6 @@ The size of each operator after the last phase. The decay term shrinks operators
 so the number of bars left standing is an estimate of how many directions the data vary in.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.figure import Figure
 

@@ -5,8 +5,6 @@ above zero are steps that helped. If most steps fall below, the learning rate or
 large.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.figure import Figure
 

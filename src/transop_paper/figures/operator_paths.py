@@ -6,8 +6,6 @@ largest transport operators. Middle: tangents of the contractive autoencoder, wh
 differ from image to image. Bottom: the most used latents of the beta-VAE.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -47,7 +45,7 @@ def follow(
 def operator_strips(
     run: PaperRun, chosen: list[int], rows: np.ndarray, amounts: Float[Tensor, " t"]
 ) -> tuple[Float[np.ndarray, "k n t c h w"], Float[np.ndarray, " k"]]:
-    """Decode images moved by single operators, ``amounts`` natural units far; give the units too."""
+    """Decode images moved by single operators, so many natural units far; give the units too."""
     points, operators = run.latents(rows), run.model.operators.operators.detach()[chosen]
     units = [natural_unit(operator, points) for operator in operators]
     strips = [

@@ -5,8 +5,6 @@ turn for ever, large values mean paths that run away. Right: all eigenvalues in 
 Operators learned from perceptual pairs should lie closer to the imaginary axis.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from matplotlib.figure import Figure

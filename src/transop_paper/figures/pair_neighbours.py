@@ -5,8 +5,6 @@ a pretrained network. Perceptual neighbours share what the image is about withou
 same image, which is what operators can learn from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

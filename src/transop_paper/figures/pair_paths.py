@@ -5,8 +5,6 @@ horizontal axis the coefficient. Flat lines: an operator that shrank to nothing.
 turns. Lines that leave the panel: a path that runs away.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """What figures are computed from: a run, the runs it is compared with, and one classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path

@@ -6,8 +6,6 @@ sure a classifier is that the image still belongs to its class. Transport operat
 paths; the other methods go straight.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from jaxtyping import Float

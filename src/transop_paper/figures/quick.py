@@ -1,7 +1,5 @@
 """A small run on the demo's digits, enough to exercise every figure in a few minutes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from transop.artifacts import RunFolder

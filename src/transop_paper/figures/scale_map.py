@@ -6,8 +6,6 @@ strips apply one operator over the same range to the class with its highest (yel
 (blue) scale; the middle image is the reconstruction.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from matplotlib.figure import Figure

@@ -7,8 +7,6 @@ average coefficient; with sparse coefficients each should mean something by itse
 is that of a typical move by one operator.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

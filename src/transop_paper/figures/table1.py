@@ -6,8 +6,6 @@ Colours tell whether the learned moves were guarded with all training labels or 
 alone. At quick scale training is so short that only the machinery is shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

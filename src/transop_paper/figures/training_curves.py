@@ -1,7 +1,5 @@
 """Training curves: the loss of every phase."""
 
-from __future__ import annotations
-
 from matplotlib.figure import Figure
 
 from transop.plotting import CURVES_ABOUT, collect_curves, training_curves

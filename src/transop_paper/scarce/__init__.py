@@ -18,7 +18,15 @@ from transop_paper.scarce.results import (
     write_differences,
     write_table,
 )
-from transop_paper.scarce.rows import ENTRY, GROUPS, Row, Unlabelled, find_rows, known_rows
+from transop_paper.scarce.rows import (
+    ENTRY,
+    GROUPS,
+    Row,
+    Unlabelled,
+    find_rows,
+    known_rows,
+    read_changes,
+)
 
 __all__ = [
     "ENTRY",
@@ -38,6 +46,7 @@ __all__ = [
     "known_rows",
     "open_experiment",
     "rand_augment",
+    "read_changes",
     "run_row",
     "run_table",
     "summarise",

@@ -1,7 +1,5 @@
 """Training images of a row: moved, changed by fixed augmentations, or as they are."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any

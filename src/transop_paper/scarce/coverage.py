@@ -8,8 +8,6 @@ the additional errors when they are put back. The reference classifier errs on r
 row "none" shows how often.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

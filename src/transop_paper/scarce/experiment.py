@@ -1,7 +1,5 @@
 """Train and score rows with several seeds, keep the results as files, and skip those there are."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -124,9 +122,14 @@ def run_row(
                 "--out, or compute it again with --force"
             )
         return stored
-    train = _train_on_labelled if row.unlabelled is None else _train_on_unlabelled
     start = time.monotonic()
-    classify, facts = train(experiment, row, seed, progress)
+    if row.unlabelled is None:
+        classify, facts = _train_on_labelled(experiment, row, seed, progress)
+    else:
+        _, labels, known = draw_labelled(experiment.dataset, experiment.protocol.n_per_class, seed)
+        classify, found = UnlabelledRow(experiment, row, seed, known, labels, progress).train()
+        rounded = {name: round(value, 4) for name, value in found.items()}
+        facts = {"kept_by_guard": 1.0, "seconds": {}, **rounded}
     facts["seconds"]["all"] = round(time.monotonic() - start, 2)
     n_scored = experiment.protocol.n_scored
     result = {
@@ -134,7 +137,7 @@ def run_row(
         "seed": seed,
         **{
             split: score(classify, experiment.dataset, split, n_images=n_scored)
-            for split in _SCORED
+            for split in ("validation", "test")
         },
         "labels_used": row.labels_used(),
         **facts,
@@ -143,9 +146,6 @@ def run_row(
     write_json(file, result)
     logger.info("%s, seed %d: test accuracy %.2f %%", row.name, seed, result["test"])
     return result
-
-
-_SCORED = ("validation", "test")
 
 
 def _train_on_labelled(
@@ -172,16 +172,6 @@ def _train_on_labelled(
     }
 
 
-def _train_on_unlabelled(
-    experiment: Experiment, row: Row, seed: int, progress: Progress
-) -> tuple[Classify, dict[str, Any]]:
-    protocol, data = experiment.protocol, experiment.dataset
-    _, labels, rows = draw_labelled(data, protocol.n_per_class, seed)
-    trained = UnlabelledRow(experiment, row, seed, rows, labels, progress).train()
-    facts = {name: round(value, 4) for name, value in trained.facts.items()}
-    return trained.classify, {"kept_by_guard": 1.0, "seconds": {}, **facts}
-
-
 def make_training_images(
     experiment: Experiment,
     row: Row,
@@ -192,11 +182,25 @@ def make_training_images(
 ) -> TrainingImages:
     """Prepare the images a row trains on, with the classifier, encoder and moves it needs."""
     generator = torch.Generator().manual_seed(1_000_003 * (seed + 1))
+    augment, model = None, experiment.model
+    if row.moves is not None:
+        if model is None or experiment.settings is None:
+            raise UserError(f"row '{row.name}' needs a trained run; give one with --run")
+        if row.needs_own_identity:
+            model = learn_identity(experiment, images, labels, seed=seed, progress=progress)
+        augment = TransportAugment(
+            model,
+            source=row.moves,
+            multiplier=row.multiplier,
+            n_steps=row.n_steps,
+            guard=None if row.threshold is None else Guard(threshold=row.threshold),
+            generator=generator,
+        )
     return TrainingImages(
         row,
         images,
         labels,
-        augment=_make_augment(experiment, row, seed, images, labels, generator, progress),
+        augment=augment,
         real_share=experiment.protocol.real_share,
         pool_size=experiment.protocol.pool_size,
         generator=generator,
@@ -207,10 +211,8 @@ def make_training_images(
 def _identity(experiment: Experiment, row: Row, seed: int) -> dict[str, Any]:
     """Collect all that decides a result, so that no result is taken for another."""
     settings = dataclasses.asdict(row)
-    for text in ("title", "paper"):
-        del settings[text]
-    if not row.needs_model:
-        settings = {key: value for key, value in settings.items() if key in _FIXED_SETTINGS}
+    decisive = set(settings) - {"title", "paper"} if row.needs_model else _FIXED_SETTINGS
+    settings = {key: value for key, value in settings.items() if key in decisive}
     return {
         "row": settings,
         "seed": seed,
@@ -220,33 +222,7 @@ def _identity(experiment: Experiment, row: Row, seed: int) -> dict[str, Any]:
     }
 
 
-_FIXED_SETTINGS = ("name", "fixed", "n", "m", "alpha", "sigma", "unlabelled")
-
-
-def _make_augment(
-    experiment: Experiment,
-    row: Row,
-    seed: int,
-    images: torch.Tensor,
-    labels: torch.Tensor,
-    generator: torch.Generator,
-    progress: Progress,
-) -> TransportAugment | None:
-    if row.moves is None:
-        return None
-    model = experiment.model
-    if model is None or experiment.settings is None:
-        raise UserError(f"row '{row.name}' needs a trained run; give one with --run")
-    if row.needs_own_identity:
-        model = learn_identity(experiment, images, labels, seed=seed, progress=progress)
-    return TransportAugment(
-        model,
-        source=row.moves,
-        multiplier=row.multiplier,
-        n_steps=row.n_steps,
-        guard=None if row.threshold is None else Guard(threshold=row.threshold),
-        generator=generator,
-    )
+_FIXED_SETTINGS = {"name", "fixed", "n", "m", "alpha", "sigma", "unlabelled"}
 
 
 def run_table(

@@ -1,7 +1,5 @@
 """How the small network is trained and scored: the same for every row."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """From results on disk to a table and a picture: mean, deviation, labels used, minutes."""
 
-from __future__ import annotations
-
 import csv
 import math
 import statistics

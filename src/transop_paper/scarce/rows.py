@@ -4,12 +4,12 @@
 choosing settings on validation images.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from transop.errors import UserError
 
@@ -253,51 +253,40 @@ def _find(name: str, known: dict[str, Row]) -> Row:
     row = known[base]
     if not changes:
         return row
-    values: dict[str, Any] = {}
-    inner: dict[str, Any] = {}
-    kinds = _CHANGEABLE | (_CHANGEABLE_UNLABELLED if row.unlabelled is not None else {})
-    for change in changes.split(","):
-        key, equals, text = change.partition("=")
-        if key not in kinds or not equals:
-            raise UserError(
-                f"row '{name}': '{change}' is not key=value with a key of {', '.join(kinds)}"
-            )
-        try:
-            (inner if key in _CHANGEABLE_UNLABELLED else values)[key] = kinds[key](text)
-        except ValueError:
-            raise UserError(f"row '{name}': '{text}' is no value for {key}") from None
-    if inner and row.unlabelled is not None:
-        values["unlabelled"] = dataclasses.replace(row.unlabelled, **inner)
+    inner = _CHANGEABLE_UNLABELLED if row.unlabelled is not None else ()
+    values = read_changes(
+        changes.split(","), (Row, Unlabelled), (*_CHANGEABLE, *inner), f"row '{name}'"
+    )
+    if row.unlabelled is not None:
+        own = {key: values.pop(key) for key in _CHANGEABLE_UNLABELLED if key in values}
+        values["unlabelled"] = dataclasses.replace(row.unlabelled, **own)
     title = f"{row.title} ({changes.replace(',', ', ')})"
     return dataclasses.replace(row, name=name, title=title, paper=None, **values)
 
 
-def _number_or_none(text: str) -> float | None:
-    return None if text == "none" else float(text)
+_CHANGEABLE = ("multiplier", "n_steps", "threshold", "n", "m", "alpha", "sigma")
+_CHANGEABLE_UNLABELLED = (
+    "residual",
+    "adversarial",
+    "opinion_share",
+    "believe",
+    "balanced",
+    "weight",
+)
 
 
-_CHANGEABLE: dict[str, Any] = {
-    "multiplier": float,
-    "n_steps": int,
-    "threshold": _number_or_none,
-    "n": int,
-    "m": int,
-    "alpha": float,
-    "sigma": float,
-}
-
-
-def _yes_or_no(text: str) -> bool:
-    if text not in ("yes", "no"):
-        raise ValueError(text)
-    return text == "yes"
-
-
-_CHANGEABLE_UNLABELLED: dict[str, Any] = {
-    "residual": float,
-    "adversarial": float,
-    "opinion_share": float,
-    "believe": float,
-    "balanced": _yes_or_no,
-    "weight": float,
-}
+def read_changes(
+    changes: Sequence[str], kinds: Sequence[type], keys: Sequence[str], where: str
+) -> dict[str, Any]:
+    """Read ``key=value`` texts as values of the fields of some dataclasses; "none" is None."""
+    types = {key: kind for owner in kinds for key, kind in get_type_hints(owner).items()}
+    values: dict[str, Any] = {}
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if key not in keys or not equals:
+            raise UserError(f"{where}: '{change}' is not key=value with a key of {', '.join(keys)}")
+        try:
+            values[key] = TypeAdapter(types[key]).validate_python(None if text == "none" else text)
+        except ValidationError:
+            raise UserError(f"{where}: '{text}' is no value for {key}") from None
+    return values

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,21 +35,11 @@ if TYPE_CHECKING:
 Classify = Callable[[Tensor], Tensor]  # images to scores
 _NEAREST = 10
 _AT_ONCE = 1_000
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A classifier of one row and seed, and what is worth knowing about its training."""
-
-    classify: Classify
-    facts: dict[str, float]
+Trained = tuple[Classify, dict[str, float]]  # a classifier, and facts about its training
 
 
 class UnlabelledRow:
-    """Trains one row with one seed on labelled and unlabelled images.
-
-    The row must have ``row.unlabelled``; ``labelled`` are rows of the data set.
-    """
+    """Trains a row that has ``row.unlabelled`` with one seed; ``labelled`` are rows of the data."""
 
     def __init__(
         self,
@@ -67,8 +56,7 @@ class UnlabelledRow:
         self._data, self._protocol = experiment.dataset, experiment.protocol
         self._train_rows = self._data.splits["train"]
         places = {int(row): place for place, row in enumerate(self._train_rows)}
-        self._labelled = np.array([places[int(row)] for row in labelled])
-        self._labels = labels
+        self._labelled, self._labels = np.array([places[int(row)] for row in labelled]), labels
         self._generator = torch.Generator().manual_seed(1_000_003 * (seed + 1))
         if row.needs_model and experiment.model is None:
             raise UserError(f"row '{row.name}' needs a trained run; give one with --run")
@@ -76,9 +64,9 @@ class UnlabelledRow:
     def train(self) -> Trained:
         """Train the row and give its classifier."""
         if self._wanted.method == "graph":
-            return Trained(self._graph_classifier(self.graph_opinion()), {})
+            return self._graph_classifier(self.graph_opinion()), {}
         if self._wanted.method == "label-propagation":
-            return Trained(self._label_propagation(), {})
+            return self._label_propagation(), {}
         opinion = self._opinion()
         if self._wanted.moves is None:
             return self._train_consistently(opinion, None, None, {})
@@ -94,11 +82,8 @@ class UnlabelledRow:
 
     def _features(self, rows: Int[np.ndarray, " n"]) -> Float[Tensor, "n f"]:
         """Describe images by their latents or by their pixels."""
-        parts = []
-        for start in range(0, len(rows), _AT_ONCE):
-            images = self._data.batch(rows[start : start + _AT_ONCE])
-            parts.append(self._describe(images))
-        return torch.cat(parts)
+        parts = torch.split(torch.from_numpy(rows), _AT_ONCE)
+        return torch.cat([self._describe(self._data.batch(part)) for part in parts])
 
     def _describe(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b f"]:
         if self._wanted.features == "pixel":
@@ -221,9 +206,10 @@ class UnlabelledRow:
         facts: dict[str, float],
     ) -> Trained:
         data, labelled, labels = self._data, torch.from_numpy(self._labelled), self._labels
+        wanted, protocol = self._wanted, self._protocol
         network = new_network(data.image_shape, data.n_classes, self._seed)
 
-        def draw_labelled(n: int) -> tuple[Tensor, Tensor]:
+        def draw_known(n: int) -> tuple[Tensor, Tensor]:
             chosen = torch.randint(len(labelled), (n,), generator=self._generator)
             return self._distorted(self._moved(labelled[chosen], pool)), labels[chosen]
 
@@ -237,31 +223,27 @@ class UnlabelledRow:
 
         trained, more = train_consistently(
             network,
-            draw_labelled,
+            draw_known,
             draw_unlabelled,
-            self._settings(),
+            Consistency(
+                teacher=wanted.teacher,
+                opinion_share=wanted.opinion_share,
+                threshold=wanted.believe,
+                balanced=wanted.balanced,
+                loss=wanted.loss,
+                weight=wanted.weight,
+                n_steps=protocol.n_unlabelled_steps,
+                n_labelled=protocol.batch_size,
+                n_unlabelled=protocol.unlabelled_batch_size,
+                learning_rate=protocol.learning_rate,
+                weight_decay=protocol.weight_decay,
+            ),
             class_shares=torch.bincount(labels, minlength=data.n_classes) / len(labels),
             opinion=opinion,
             progress=self._progress,
             description=f"{self._row.name}, seed {self._seed}",
         )
-        return Trained(trained, {**facts, **more})
-
-    def _settings(self) -> Consistency:
-        wanted, protocol = self._wanted, self._protocol
-        return Consistency(
-            teacher=wanted.teacher,
-            opinion_share=wanted.opinion_share,
-            threshold=wanted.believe,
-            balanced=wanted.balanced,
-            loss=wanted.loss,
-            weight=wanted.weight,
-            n_steps=protocol.n_unlabelled_steps,
-            n_labelled=protocol.batch_size,
-            n_unlabelled=protocol.unlabelled_batch_size,
-            learning_rate=protocol.learning_rate,
-            weight_decay=protocol.weight_decay,
-        )
+        return trained, {**facts, **more}
 
     def _images(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "b c h w"]:
         return self._data.batch(self._train_rows[rows.numpy()])

@@ -45,7 +45,7 @@ def test_labels_that_were_not_drawn_change_nothing(experiment, name):
     )
     images = data.batch(data.splits["test"])
     first, second = (
-        UnlabelledRow(one, row(name), 0, rows, labels).train().classify(images)
+        UnlabelledRow(one, row(name), 0, rows, labels).train()[0](images)
         for one in (experiment, other)
     )
     torch.testing.assert_close(first, second, rtol=0, atol=0)

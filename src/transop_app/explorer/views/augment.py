@@ -1,7 +1,5 @@
 """Layout of the view Augment: images or a zip in, a contact sheet and a zip out."""
 
-from __future__ import annotations
-
 import gradio as gr
 
 from transop_app.explorer.augment import MOST_COPIES, Augmented, augment_images

@@ -3,8 +3,6 @@
 Uploads go straight to the server's memory; Gradio's own uploads are closed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any

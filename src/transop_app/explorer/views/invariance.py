@@ -1,7 +1,5 @@
 """Layout of the view Invariance: a class-by-operator map, and a strip for a chosen cell."""
 
-from __future__ import annotations
-
 from html import escape
 
 import gradio as gr

@@ -1,7 +1,5 @@
 """Layout of the view Map: the latent points in two dimensions."""
 
-from __future__ import annotations
-
 from html import escape
 
 import gradio as gr

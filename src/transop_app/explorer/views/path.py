@@ -1,7 +1,5 @@
 """Layout of the view Path: the path between two images and beyond."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Layout of the view Run: curves, diagnostics, settings and environment."""
 
-from __future__ import annotations
-
 from html import escape
 
 import gradio as gr

@@ -1,7 +1,5 @@
 """Layout of the view Transform: one image, one slider per living operator."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from typing import Any
