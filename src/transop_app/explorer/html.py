@@ -8,6 +8,7 @@ import base64
 import re
 from collections.abc import Sequence
 from html import escape
+from importlib.resources import files
 from io import BytesIO
 
 import numpy as np
@@ -17,6 +18,11 @@ from PIL import Image
 from transop.colours import COLOURS
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 640, 220, 76, 28  # of a curve, in its own units
+
+
+def asset(name: str) -> str:
+    """Read a style sheet or script of the page."""
+    return files("transop_app.explorer").joinpath("static", name).read_text("utf-8")
 
 
 def png(image: Float[np.ndarray, "c h w"]) -> bytes:

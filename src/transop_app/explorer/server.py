@@ -81,8 +81,8 @@ def _build(run: ExploredRun, names: set[str]) -> uvicorn.Server:
 
     from transop_app.explorer.calls import call_checker
     from transop_app.explorer.gate import LOCAL_NAMES, Gate
+    from transop_app.explorer.html import asset
     from transop_app.explorer.page import build_page, look
-    from transop_app.explorer.style import STYLE
 
     uploads = Uploads()
     page = build_page(run, uploads)
@@ -103,7 +103,7 @@ def _build(run: ExploredRun, names: set[str]) -> uvicorn.Server:
         mcp_server=False,
         enable_monitoring=False,
         theme=look(),
-        css=STYLE,
+        css=asset("page.css"),
     )
     check = call_checker(page.get_config_file())
     gate = Gate(app, names={*LOCAL_NAMES, *names}, uploads=uploads, check_call=check)

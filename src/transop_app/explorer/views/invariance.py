@@ -6,35 +6,13 @@ import gradio as gr
 import numpy as np
 
 from transop.evaluation import Invariance, draw_strip, measure_invariance
-from transop_app.explorer.html import colour_bar, notice, ramp, strip
+from transop_app.explorer.html import asset, colour_bar, notice, ramp, strip
 from transop_app.explorer.opened import ExploredRun
 from transop_app.explorer.uploads import Uploads
 from transop_app.explorer.views.events import CHOOSING, QUICK, sentences
 
 _LOOKED_AT = 600
 _BY_MOVE, _BY_SCALE = "move", "scale"
-# One stop for the tab key; arrows go from cell to cell, Enter chooses.
-_CHOOSE = """
-const cells = () => [...element.querySelectorAll('[data-cell]')];
-const enter = cell => { cells().forEach(other => other.tabIndex = -1); cell.tabIndex = 0; };
-element.addEventListener('click', event => {
-  const cell = event.target.closest('[data-cell]');
-  if (!cell) return;
-  cells().forEach(other => other.setAttribute('aria-pressed', other === cell));
-  enter(cell);
-  trigger('click', {cell: cell.dataset.cell});
-});
-element.addEventListener('keydown', event => {
-  const step = {ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0]};
-  const cell = event.target.closest('[data-cell]');
-  if (!cell || !step[event.key]) return;
-  const [row, column] = cell.dataset.cell.split(',').map(Number);
-  const place = `${row + step[event.key][0]},${column + step[event.key][1]}`;
-  const next = element.querySelector(`[data-cell="${place}"]`);
-  if (next) { enter(next); next.focus(); }
-  event.preventDefault();
-});
-"""
 
 
 def lay_out(run: ExploredRun, _: Uploads) -> None:
@@ -55,7 +33,7 @@ def lay_out(run: ExploredRun, _: Uploads) -> None:
         ("scale of the coefficient, as in the paper", _BY_SCALE),
     ]
     kind = gr.Radio(kinds, value=_BY_MOVE, label="Show", elem_id="heat-kind")
-    heat = gr.HTML(heat_map(found), js_on_load=_CHOOSE, elem_id="heat")
+    heat = gr.HTML(heat_map(found), js_on_load=asset("cells.js"), elem_id="heat")
     shown = gr.HTML(elem_id="tolerance")
 
     def clicked(event: gr.EventData) -> str:

@@ -6,7 +6,7 @@ import gradio as gr
 import numpy as np
 
 from transop.colours import COLOURS
-from transop_app.explorer.html import bars, captioned, colour_bar, heading, notice, ramp
+from transop_app.explorer.html import asset, bars, captioned, colour_bar, heading, notice, ramp
 from transop_app.explorer.latent_map import LatentMap, draw_map, ranges_at
 from transop_app.explorer.opened import ExploredRun
 from transop_app.explorer.uploads import Uploads
@@ -15,12 +15,6 @@ from transop_app.explorer.views.events import QUICK, sentences
 _SIDE, _MARGIN = 600, 14
 _MORE = ("#8c564b", "#7f7f7f", "#bcbd22", "#17becf")  # for data with more than six classes
 _BY_CLASS = "class"
-_CLICK = """
-element.addEventListener('click', event => {
-  const point = event.target.closest('[data-point]');
-  if (point) trigger('click', {point: Number(point.dataset.point)});
-});
-"""
 
 
 def lay_out(run: ExploredRun, _: Uploads) -> None:
@@ -37,7 +31,9 @@ def lay_out(run: ExploredRun, _: Uploads) -> None:
         with gr.Column(min_width=320, scale=2):
             if choices:
                 colour = gr.Dropdown(choices, value=first, label="Colour", elem_id="map-colour")
-            drawn = gr.HTML(_draw(run, found, first, 0), js_on_load=_CLICK, elem_id="map")
+            drawn = gr.HTML(
+                _draw(run, found, first, 0), js_on_load=asset("points.js"), elem_id="map"
+            )
         with gr.Column(min_width=260):
             last = len(found.points)
             number = gr.Slider(
