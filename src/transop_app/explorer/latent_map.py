@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from transop.errors import UserError
-from transop_app.explorer.opened import NINE_IN_TEN, ExploredRun
+from transop_app.explorer.opened import ExploredRun
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,3 @@ def draw_map(run: ExploredRun) -> LatentMap:
     if run.model.coefficient_encoder is not None:
         scales = run.model.scales_at(run.shown_latents).cpu().numpy()[:, run.living_operators]
     return LatentMap(points, share, labels, scales)
-
-
-def ranges_at(found: LatentMap, point: int) -> Float[np.ndarray, " m"] | None:
-    """Give the range of every living operator at a point, as the sliders of Transform show it."""
-    return None if found.scales is None else NINE_IN_TEN * found.scales[point]

@@ -20,7 +20,6 @@ from transop_app.explorer.uploads import Uploads
 
 if TYPE_CHECKING:
     import uvicorn
-    from gradio import Blocks
 
 LOOPBACK = "127.0.0.1"
 _FOLDER = "transop-explorer-"
@@ -86,7 +85,9 @@ def _build(run: ExploredRun, names: set[str]) -> uvicorn.Server:
 
     uploads = Uploads()
     page = build_page(run, uploads)
-    _remember_few(page)
+    # `launch` has an argument for this, `mount_gradio_app` (Gradio 6.31) has none; pyproject.toml
+    # keeps Gradio below 7.
+    page.state_session_capacity = _MOST_SESSIONS
     page.queue(max_size=_LONGEST_QUEUE, api_open=False)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=_few_threads)
     app.add_middleware(CORSMiddleware, allow_origins=[])  # makes Gradio add no CORS headers
@@ -117,15 +118,6 @@ def _build(run: ExploredRun, names: set[str]) -> uvicorn.Server:
         timeout_graceful_shutdown=_PATIENCE,
     )
     return uvicorn.Server(config)
-
-
-def _remember_few(page: Blocks) -> None:
-    """Bound the sessions that are remembered.
-
-    ``launch`` has an argument for this, ``mount_gradio_app`` (Gradio 6.31) has none, so the
-    attribute that ``launch`` would set is set here. pyproject.toml keeps Gradio below 7.
-    """
-    page.state_session_capacity = _MOST_SESSIONS
 
 
 @asynccontextmanager

@@ -151,7 +151,11 @@ def read_collection(
             complaints.append(f"'{name}' and what follows: only {MOST_IMAGES} at a time")
             break
         try:
-            images[_free(name, images)] = read_bytes(content, name, model)
+            image, number, path = read_bytes(content, name, model), 1, PurePosixPath(name)
+            while name in images:  # two files of one name are told apart by a number
+                number += 1
+                name = f"{path.stem}-{number}{path.suffix}"
+            images[name] = image
         except DataError as error:
             complaints.append(str(error))
     return images, complaints
@@ -180,11 +184,16 @@ def _unzip(content: bytes, name: str, complaints: list[str]) -> Iterator[File]:
         archive = zipfile.ZipFile(BytesIO(content))
     except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
         raise DataError(f"'{name}' is not a readable zip: {error}") from None
-    wanted = [info for info in archive.infolist() if _is_image(info.filename)]
+    named = [(info, PurePosixPath(info.filename)) for info in archive.infolist()]
+    wanted = [
+        (info, path.name)
+        for info, path in named
+        if path.suffix.lower() in EXTENSIONS and not path.name.startswith(".")
+    ]
     if not wanted:
         raise DataError(f"'{name}' contains no image files")
     left = _LARGEST_ZIP
-    for info in wanted:
+    for info, bare in wanted:
         try:
             with archive.open(info) as stream:
                 unpacked = stream.read(LARGEST_FILE + 1)
@@ -197,18 +206,4 @@ def _unzip(content: bytes, name: str, complaints: list[str]) -> Iterator[File]:
         if len(unpacked) > LARGEST_FILE:
             complaints.append(f"'{info.filename}' unpacks to more than allowed: left out")
             continue
-        yield PurePosixPath(info.filename).name, unpacked
-
-
-def _is_image(name: str) -> bool:
-    path = PurePosixPath(name)
-    return path.suffix.lower() in EXTENSIONS and not path.name.startswith(".")
-
-
-def _free(name: str, taken: dict[str, Tensor]) -> str:
-    """Change a name that is taken already."""
-    number, path = 1, PurePosixPath(name)
-    while name in taken:
-        number += 1
-        name = f"{path.stem}-{number}{path.suffix}"
-    return name
+        yield bare, unpacked

@@ -131,27 +131,18 @@ def find_image_classifier(run: Run) -> Callable[[Tensor], Tensor]:
         )
         session = Session.open(image_settings, RunFolder(path))
         path.mkdir(parents=True, exist_ok=True)
-        train_classifier(session, model := _copy(model), dataset)
-        model.save_pretrained(path)
+        bare = ManifoldAutoencoder(
+            model.autoencoder,
+            model.operators,
+            latent_scale=model.latent_scale,
+            sparsity_weight=model.sparsity_weight,
+            phases=model.phases,
+            class_names=model.class_names,
+        ).to(model.device)
+        train_classifier(session, bare, dataset)
+        bare.save_pretrained(path)
     return _quietly(ManifoldAutoencoder.from_pretrained(path, device=model.device))
 
 
 def _quietly(model: ManifoldAutoencoder) -> Callable[[Tensor], Tensor]:
-    def classify(images: Tensor) -> Tensor:
-        with torch.no_grad():
-            return model.classify(images)
-
-    return classify
-
-
-def _copy(model: ManifoldAutoencoder) -> ManifoldAutoencoder:
-    """Rebuild a model without its classifier, so that another can be put in its place."""
-    copy = ManifoldAutoencoder(
-        model.autoencoder,
-        model.operators,
-        latent_scale=model.latent_scale,
-        sparsity_weight=model.sparsity_weight,
-        phases=model.phases,
-        class_names=model.class_names,
-    )
-    return copy.to(model.device)
+    return torch.no_grad()(model.classify)

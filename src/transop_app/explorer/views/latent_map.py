@@ -7,8 +7,8 @@ import numpy as np
 
 from transop.colours import COLOURS
 from transop_app.explorer.html import asset, bars, captioned, colour_bar, heading, notice, ramp
-from transop_app.explorer.latent_map import LatentMap, draw_map, ranges_at
-from transop_app.explorer.opened import ExploredRun
+from transop_app.explorer.latent_map import LatentMap, draw_map
+from transop_app.explorer.opened import NINE_IN_TEN, ExploredRun
 from transop_app.explorer.uploads import Uploads
 from transop_app.explorer.views.events import QUICK, sentences
 
@@ -113,10 +113,13 @@ def _about(run: ExploredRun, found: LatentMap, point: int) -> str:
     words = f"image {point + 1}"
     if found.labels is not None:
         words += f", class {run.class_names[int(found.labels[point])]}"
-    ranges = ranges_at(found, point)
-    if ranges is None:
+    if found.scales is None:
         missing = "No scales: this run has no coefficient encoder."
         return captioned(image, words) + notice(missing, tone="missing")
     names = [f"operator {m}" for m in run.living_operators]
     head = heading("Range that keeps identity here, to either side")
-    return captioned(image, words) + head + bars(ranges.tolist(), names, unit="plain")
+    return (
+        captioned(image, words)
+        + head
+        + bars((NINE_IN_TEN * found.scales[point]).tolist(), names, unit="plain")
+    )
