@@ -14,7 +14,7 @@ row "none" shows how often.
 
 import argparse
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
@@ -22,13 +22,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transop.data import ImageDataset
 from transop.networks import LeNet
 from transop.plotting import COLOURS, Block, draw_block, look, new_figure
-from transop.progress import Progress, silent
 from transop_paper.scarce import Protocol, find_rows, open_experiment
 from transop_paper.scarce.experiment import Experiment, make_training_images
-from transop_paper.scarce.protocol import draw_labelled, train_network
+from transop_paper.scarce.protocol import draw_labelled
 from transop_paper.scarce.rows import Row
 
 ROWS = [
@@ -44,7 +42,6 @@ ROWS = [
 ]
 
 _REFERENCE_SEED = 9_001  # no row's network starts from it
-_REFERENCE = Protocol(n_steps=8_000, batch_size=64, schedule="cosine")
 _CHUNK = 500
 
 
@@ -71,12 +68,11 @@ class CoverageStudy:
         *,
         n_images: int = 20_000,
         n_validation: int = 5_000,
-        reference_steps: int | None = None,
-        progress: Progress = silent,
+        reference_steps: int = 8_000,
     ) -> None:
-        self._experiment, self._n_images, self._progress = experiment, n_images, progress
+        self._experiment, self._n_images = experiment, n_images
         data = experiment.dataset
-        self._reference = _train_reference(data, reference_steps or _REFERENCE.n_steps, progress)
+        self._reference = _train_reference(experiment, reference_steps)
         assert data.labels is not None
         rows = data.splits["validation"][:n_validation]
         self._pixels = data.batch(rows).flatten(1)
@@ -86,7 +82,7 @@ class CoverageStudy:
         """Make images as a row would train on them, and label validation images by them."""
         experiment = self._experiment
         images, labels, _ = draw_labelled(experiment.dataset, experiment.protocol.n_per_class, seed)
-        make = make_training_images(experiment, row, seed, images, labels, self._progress)
+        make = make_training_images(experiment, row, seed, images, labels)
         made, made_labels = make(self._n_images)
         right = self._classify(made) == made_labels
         missed = self._errors(made[right], made_labels[right])
@@ -114,8 +110,9 @@ class CoverageStudy:
         return float((torch.cat(guesses) != self._truth).float().mean())
 
 
-def _train_reference(data: ImageDataset, n_steps: int, progress: Progress) -> LeNet:
+def _train_reference(experiment: Experiment, n_steps: int) -> LeNet:
     """Train a network on all training labels, from weights and batches no row has."""
+    data, protocol = experiment.dataset, Protocol(n_steps=n_steps, batch_size=64)
     rows, generator = data.splits["train"], torch.Generator().manual_seed(_REFERENCE_SEED)
 
     def draw(n: int) -> tuple[Tensor, Tensor]:
@@ -123,15 +120,7 @@ def _train_reference(data: ImageDataset, n_steps: int, progress: Progress) -> Le
         assert data.labels is not None
         return data.batch(chosen), torch.from_numpy(data.labels[chosen])
 
-    return train_network(
-        draw,
-        replace(_REFERENCE, n_steps=n_steps),
-        image_shape=data.image_shape,
-        n_classes=data.n_classes,
-        seed=_REFERENCE_SEED,
-        progress=progress,
-        description="reference classifier",
-    )
+    return experiment.train(draw, _REFERENCE_SEED, "reference classifier", protocol)
 
 
 def draw(points: list[dict], examples: torch.Tensor, titles: list[str]):

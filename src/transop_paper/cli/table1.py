@@ -102,7 +102,6 @@ def make_table(
             seeds or _SEEDS[scale],
             n_processes=processes,
             force=force,
-            progress=terminal.progress,
         )
     _report(terminal, chosen, results, target, as_json=as_json)
 

@@ -9,9 +9,7 @@ rival on the same pairs, with 95 % intervals.
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
 from transop.plotting import Line, Panel, line_panels
@@ -56,11 +54,12 @@ def compute(run: PaperRun) -> Numbers:
     ours = correct.pop(OUR_METHOD)
     others = {name: lead_over(ours, theirs) for name, theirs in correct.items()}
     series = {OUR_METHOD: ours, **correct}
+    accuracy = np.stack([as_array(c.mean(0)) for c in series.values()])
     return Numbers(
         {
             "times": _TIMES,
-            "accuracy": np.stack([as_array(c.mean(0)) for c in series.values()]),
-            "half_width": np.stack([_half_width(c) for c in series.values()]),
+            "accuracy": accuracy,
+            "half_width": 1.96 * np.sqrt(accuracy * (1 - accuracy) / len(first)),
             "lead": np.stack([as_array(lead) for lead, _ in others.values()]),
             "lead_half_width": np.stack([as_array(width) for _, width in others.values()]),
         },
@@ -117,11 +116,6 @@ def draw(numbers: Numbers) -> Figure:
         f"miss it by {facts['residual'][OUR_METHOD]:.3f} |z₁|",
     )
     return line_panels([accuracy, lead], panel_inches=(4.6, 3.6))
-
-
-def _half_width(correct: Float[Tensor, "pairs t"]) -> Float[np.ndarray, " t"]:
-    share = correct.mean(0)
-    return as_array(1.96 * (share * (1 - share) / len(correct)).sqrt())
 
 
 FIGURE = PaperFigure(

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from transop.model import ManifoldAutoencoder
 from transop.operators import eigenvalues, largest_real_part
 from transop.plotting import COLOURS, MUTED, look, new_figure
 from transop_paper.figures.figure import Numbers, PaperFigure
@@ -20,11 +19,7 @@ _LARGE = 0.5  # |real part| of an operator whose paths grow by two thirds per un
 
 def compute(run: PaperRun) -> Numbers:
     """Compare the spectra of our operators with those learned from latent neighbours."""
-    own = run.settings.pairs.strategy
-    models: dict[str, ManifoldAutoencoder] = {
-        own: run.model,
-        "latent": run.companion("latent-pairs"),
-    }
+    models = run.models_by_pairs()
     arrays: dict[str, np.ndarray] = {}
     facts: dict[str, object] = {"strategies": list(models), "large_means": _LARGE}
     for name, model in models.items():

@@ -5,8 +5,6 @@ a pretrained network. Perceptual neighbours share what the image is about withou
 same image, which is what operators can learn from.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
@@ -16,32 +14,16 @@ from torch import Tensor
 from transop.data import ImageDataset
 from transop.pairs import MISSING, PairSource
 from transop.plotting import COLOURS, Block, image_blocks
-from transop.training import pairs_by_settings
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _STRATEGIES = ("pixel", "latent", "perceptual")
 _ANCHORS, _NEIGHBOURS = 6, 5
 
-PairMaker = Callable[[str], PairSource]
-
 
 def compute(run: PaperRun) -> Numbers:
-    """Look up the nearest neighbours of the same images under three strategies."""
-    return neighbours_under(run, lambda strategy: run_pairs(run, strategy))
-
-
-def run_pairs(run: PaperRun, strategy: str) -> PairSource:
-    """Build the pairs of the run's training images under another strategy."""
-    # Latents before fine-tuning are what a run with latent pairs would have seen.
-    network = run.companion("ae").network
-    settings = run.settings.pairs.model_copy(update={"strategy": strategy})
-    return pairs_by_settings(settings, network, run.dataset, progress=run.progress)
-
-
-def neighbours_under(run: PaperRun, pairs: PairMaker) -> Numbers:
-    """Collect neighbours, and how often pairs share a label, for every strategy."""
-    dataset, sources = run.dataset, {name: pairs(name) for name in _STRATEGIES}
+    """Collect neighbours of the same images, and how often pairs share a label, by strategy."""
+    dataset, sources = run.dataset, {name: run.pairs(name) for name in _STRATEGIES}
     generator, rows = run.generator("neighbours"), sources[_STRATEGIES[0]].rows
     anchors = torch.randperm(len(rows), generator=generator)[:_ANCHORS]
     arrays = {"anchors": as_array(dataset.batch(rows[anchors]))}

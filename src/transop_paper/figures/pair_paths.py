@@ -10,7 +10,6 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transop.model import ManifoldAutoencoder
 from transop.operators import transport_path
 from transop.plotting import COLOURS, FAINT, INK, look, new_figure, split_rows
 from transop_paper.figures.figure import Numbers, PaperFigure
@@ -26,10 +25,7 @@ def compute(run: PaperRun) -> Numbers:
     row = run.examples()[:1]
     coefficients = torch.linspace(-_REACH, _REACH, _POINTS)
     arrays = {"coefficients": as_array(coefficients)}
-    models: dict[str, ManifoldAutoencoder] = {
-        run.settings.pairs.strategy: run.model,
-        "latent": run.companion("latent-pairs"),
-    }
+    models = run.models_by_pairs()
     facts: dict[str, object] = {"strategies": list(models), "row": int(row[0])}
     for name, model in models.items():
         point = model.encode(run.dataset.batch(row))

@@ -10,9 +10,12 @@ import torch
 from torch import Tensor
 
 from transop.errors import UserError
+from transop.model import ManifoldAutoencoder
+from transop.pairs import PairSource
 from transop.plotting import COLOURS, MUTED
 from transop.progress import Progress, silent
 from transop.run import Run
+from transop.training import pairs_by_settings
 from transop_paper.figures.companions import (
     COMPANIONS,
     Companion,
@@ -91,6 +94,17 @@ class PaperRun(Run):
     def image_classifier(self) -> Callable[[Tensor], Tensor]:
         """The classifier that names decoded images, the same for every method."""
         return find_image_classifier(self)
+
+    def pairs(self, strategy: str) -> PairSource:
+        """Build the pairs of the training images under a strategy."""
+        # Latents before fine-tuning are what a run with latent pairs would have seen.
+        network = self.companion("ae").network
+        settings = self.settings.pairs.model_copy(update={"strategy": strategy})
+        return pairs_by_settings(settings, network, self.dataset, progress=self.progress)
+
+    def models_by_pairs(self) -> dict[str, ManifoldAutoencoder]:
+        """Give our model and the one learned from latent pairs, by the strategy of their pairs."""
+        return {self.settings.pairs.strategy: self.model, "latent": self.companion("latent-pairs")}
 
     def sized(self, quick: int, full: int) -> int:
         """Choose how many by the scale."""

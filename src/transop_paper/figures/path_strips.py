@@ -50,7 +50,8 @@ def compute(run: PaperRun) -> Numbers:
         "probability": np.stack(probability, axis=1),
         "ends": as_array(end),
     }
-    return Numbers(arrays, {"methods": list(METHOD_NAMES), "labels": _names(run, labels)})
+    names = [run.class_names[label] for label in labels]
+    return Numbers(arrays, {"methods": list(METHOD_NAMES), "labels": names})
 
 
 def draw(numbers: Numbers) -> Figure:
@@ -116,11 +117,6 @@ def _pairs(run: PaperRun, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if len(chosen) == 0:
         chosen = np.arange(len(first))
     return rows[first[chosen]], rows[second[chosen]], labels[first[chosen]]
-
-
-def _names(run: PaperRun, labels: np.ndarray) -> list[str]:
-    names = run.class_names
-    return [names[label] for label in labels]
 
 
 FIGURE = PaperFigure(

@@ -7,7 +7,6 @@ alone. At quick scale training is so short that only the machinery is shown.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,13 @@ def compute(run: PaperRun) -> Numbers:
     """
     folder = run.path / "table1"
     if run.scale == "full":
-        return tabulate(_stored(folder / "table1.json", run.path))
+        file = folder / "table1.json"
+        if not file.exists():
+            raise UserError(
+                f"'{run.path}' holds no table; it takes hours and is made by: "
+                f"transop paper table1 --run {run.path}"
+            )
+        return tabulate([Summary(**entry) for entry in read_json(file)])
     dataset = run.dataset
     if missing := {"validation", "test"} - set(dataset.splits):
         raise UserError(
@@ -63,17 +68,15 @@ def compute(run: PaperRun) -> Numbers:
         run.model,
         run.settings,
         fingerprint_weights(run.path),
+        run.progress,
     )
-    return tabulate(measure(experiment, _QUICK_ROWS, _QUICK_SEEDS, run))
+    return tabulate(measure(experiment, _QUICK_ROWS, _QUICK_SEEDS))
 
 
-def measure(
-    experiment: Experiment, names: Sequence[str], n_seeds: int, run: PaperRun
-) -> list[Summary]:
+def measure(experiment: Experiment, names: Sequence[str], n_seeds: int) -> list[Summary]:
     """Train and score the named rows, whatever an earlier run left behind."""
     rows = find_rows(names, experiment.dataset.meta.name)
-    results = run_table(experiment, rows, n_seeds, force=True, progress=run.progress)
-    return summarise(rows, results)
+    return summarise(rows, run_table(experiment, rows, n_seeds, force=True))
 
 
 def tabulate(summaries: Sequence[Summary]) -> Numbers:
@@ -97,16 +100,6 @@ def draw(numbers: Numbers) -> Figure:
         summaries.append(Summary(**values, minutes=0.0, accuracies=accuracies))
     n = max(summary.n_seeds for summary in summaries)
     return draw_table(summaries, title=f"LeNet-5 on ten labelled images per class, {n} seeds")
-
-
-def _stored(file: Path, run: Path) -> list[Summary]:
-    """Read the table that ``transop paper table1`` wrote."""
-    if not file.exists():
-        raise UserError(
-            f"'{run}' holds no table; it takes hours and is made by: "
-            f"transop paper table1 --run {run}"
-        )
-    return [Summary(**entry) for entry in read_json(file)]
 
 
 FIGURE = PaperFigure(

@@ -22,11 +22,18 @@ from transop.config import Settings
 from transop.data import ImageDataset, load_dataset, load_run_data, with_source
 from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
+from transop.networks import LeNet
 from transop.progress import Progress, silent
 from transop.run import Run
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.few_label_identity import learn_identity
-from transop_paper.scarce.protocol import Protocol, draw_labelled, score, train_network
+from transop_paper.scarce.protocol import (
+    MakeImages,
+    Protocol,
+    draw_labelled,
+    score,
+    train_network,
+)
 from transop_paper.scarce.rows import Row
 from transop_paper.scarce.unlabelled import Classify, UnlabelledRow
 
@@ -43,6 +50,21 @@ class Experiment:
     model: ManifoldAutoencoder | None = None  # of a trained run; None if no row needs one
     settings: Settings | None = None  # of that run
     fingerprint: str | None = None  # tells that run's weights from any other's
+    progress: Progress = silent  # announces long work
+
+    def train(
+        self, images: MakeImages, seed: int, description: str, protocol: Protocol | None = None
+    ) -> LeNet:
+        """Train the small network on images that are made while training goes on."""
+        return train_network(
+            images,
+            protocol or self.protocol,
+            image_shape=self.dataset.image_shape,
+            n_classes=self.dataset.n_classes,
+            seed=seed,
+            progress=self.progress,
+            description=description,
+        )
 
     def result_file(self, row: Row, seed: int) -> Path:
         """Name the file of one row and seed."""
@@ -86,7 +108,7 @@ def open_experiment(
     """
     if run is None:
         images = load_dataset(dataset or "mnist", progress=progress)
-        return Experiment(images, protocol, out)
+        return Experiment(images, protocol, out, progress=progress)
     opened = Run.open(run, progress=progress)
     images = opened.dataset
     if dataset is not None:
@@ -96,8 +118,8 @@ def open_experiment(
             f"data set '{images.meta.name}' has images of shape {images.image_shape}, but the run "
             f"in '{run}' takes {opened.model.image_shape}; choose another run"
         )
-    fingerprint = fingerprint_weights(run)
-    return Experiment(images, protocol, out, opened.model, opened.settings, fingerprint)
+    weights = fingerprint_weights(run)
+    return Experiment(images, protocol, out, opened.model, opened.settings, weights, progress)
 
 
 def fingerprint_weights(run: Path) -> str:
@@ -106,9 +128,7 @@ def fingerprint_weights(run: Path) -> str:
     return hashlib.blake2b(weights, digest_size=8).hexdigest()
 
 
-def run_row(
-    experiment: Experiment, row: Row, seed: int, *, force: bool = False, progress: Progress = silent
-) -> dict[str, Any]:
+def run_row(experiment: Experiment, row: Row, seed: int, *, force: bool = False) -> dict[str, Any]:
     """Train and score one row with one seed, unless its result is on disk already.
 
     The seed decides the labelled images, the first weights and the augmentations.
@@ -124,10 +144,10 @@ def run_row(
         return stored
     start = time.monotonic()
     if row.unlabelled is None:
-        classify, facts = _train_on_labelled(experiment, row, seed, progress)
+        classify, facts = _train_on_labelled(experiment, row, seed)
     else:
         _, labels, known = draw_labelled(experiment.dataset, experiment.protocol.n_per_class, seed)
-        classify, found = UnlabelledRow(experiment, row, seed, known, labels, progress).train()
+        classify, found = UnlabelledRow(experiment, row, seed, known, labels).train()
         rounded = {name: round(value, 4) for name, value in found.items()}
         facts = {"kept_by_guard": 1.0, "seconds": {}, **rounded}
     facts["seconds"]["all"] = round(time.monotonic() - start, 2)
@@ -149,21 +169,13 @@ def run_row(
 
 
 def _train_on_labelled(
-    experiment: Experiment, row: Row, seed: int, progress: Progress
+    experiment: Experiment, row: Row, seed: int
 ) -> tuple[Classify, dict[str, Any]]:
-    start, protocol, data = time.monotonic(), experiment.protocol, experiment.dataset
-    images, labels, _ = draw_labelled(data, protocol.n_per_class, seed)
-    training_images = make_training_images(experiment, row, seed, images, labels, progress)
+    start, protocol = time.monotonic(), experiment.protocol
+    images, labels, _ = draw_labelled(experiment.dataset, protocol.n_per_class, seed)
+    training_images = make_training_images(experiment, row, seed, images, labels)
     prepared = time.monotonic()
-    network = train_network(
-        training_images,
-        protocol,
-        image_shape=data.image_shape,
-        n_classes=data.n_classes,
-        seed=seed,
-        progress=progress,
-        description=f"{row.name}, seed {seed}",
-    )
+    network = experiment.train(training_images, seed, f"{row.name}, seed {seed}")
     seconds = time.monotonic() - prepared
     return network, {
         "kept_by_guard": round(training_images.kept, 4),
@@ -178,7 +190,6 @@ def make_training_images(
     seed: int,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
-    progress: Progress = silent,
 ) -> TrainingImages:
     """Prepare the images a row trains on, with the classifier, encoder and moves it needs."""
     generator = torch.Generator().manual_seed(1_000_003 * (seed + 1))
@@ -187,7 +198,7 @@ def make_training_images(
         if model is None or experiment.settings is None:
             raise UserError(f"row '{row.name}' needs a trained run; give one with --run")
         if row.needs_own_identity:
-            model = learn_identity(experiment, images, labels, seed=seed, progress=progress)
+            model = learn_identity(experiment, images, labels, seed)
         augment = TransportAugment(
             model,
             source=row.moves,
@@ -204,7 +215,7 @@ def make_training_images(
         real_share=experiment.protocol.real_share,
         pool_size=experiment.protocol.pool_size,
         generator=generator,
-        progress=progress,
+        progress=experiment.progress,
     )
 
 
@@ -232,21 +243,21 @@ def run_table(
     *,
     n_processes: int = 1,
     force: bool = False,
-    progress: Progress = silent,
 ) -> list[dict[str, Any]]:
     """Compute every row with seeds 0 to ``n_seeds`` - 1, skipping results that are on disk.
 
     Each of ``n_processes`` runs on one thread.
     """
-    tasks = tasks_in_order(rows, n_seeds, n_processes)
+    tasks, progress = tasks_in_order(rows, n_seeds, n_processes), experiment.progress
     if n_processes <= 1:
         return [
-            run_row(experiment, row, seed, force=force, progress=progress)
+            run_row(experiment, row, seed, force=force)
             for row, seed in progress(tasks, "rows and seeds", len(tasks))
         ]
     # Spawned, not forked: torch's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(n_processes, context, _receive, (experiment,)) as pool:
+    quiet = dataclasses.replace(experiment, progress=silent)
+    with ProcessPoolExecutor(n_processes, context, _receive, (quiet,)) as pool:
         futures = {pool.submit(_compute, row, seed, force): row for row, seed in tasks}
         done = as_completed(futures)
         try:

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from transop.errors import UserError
 from transop.pairs import nearest_neighbours
-from transop.progress import Progress, silent
 from transop.semi_supervised import (
     Consistency,
     spread_labels,
@@ -25,7 +24,7 @@ from transop.semi_supervised import (
 from transop_paper.scarce.batches import TrainingImages, distort_elastically
 from transop_paper.scarce.few_label_identity import learn_identity_from_opinion
 from transop_paper.scarce.moved import LeastLiked, Mover, fill_pool
-from transop_paper.scarce.protocol import new_network, train_network
+from transop_paper.scarce.protocol import new_network
 from transop_paper.scarce.rows import Row, Unlabelled, known_rows
 
 if TYPE_CHECKING:
@@ -48,10 +47,9 @@ class UnlabelledRow:
         seed: int,
         labelled: Int[np.ndarray, " m"],
         labels: Int[Tensor, " m"],
-        progress: Progress = silent,
     ) -> None:
         assert row.unlabelled is not None
-        self._experiment, self._row, self._seed, self._progress = experiment, row, seed, progress
+        self._experiment, self._row, self._seed = experiment, row, seed
         self._wanted: Unlabelled = row.unlabelled
         self._data, self._protocol = experiment.dataset, experiment.protocol
         self._train_rows = self._data.splits["train"]
@@ -101,7 +99,9 @@ class UnlabelledRow:
         file.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{file}.lock"):
             if not file.exists():
-                graph = weigh_neighbours(self._features(self._train_rows), progress=self._progress)
+                graph = weigh_neighbours(
+                    self._features(self._train_rows), progress=self._experiment.progress
+                )
                 aside = file.with_name(f"aside-{file.name}")
                 sparse.save_npz(aside, graph)
                 aside.replace(file)
@@ -144,15 +144,7 @@ class UnlabelledRow:
             self._labels,
             generator=self._generator,
         )
-        first = train_network(
-            images,
-            self._protocol,
-            image_shape=self._data.image_shape,
-            n_classes=self._data.n_classes,
-            seed=self._seed,
-            progress=self._progress,
-            description="first network",
-        )
+        first = self._experiment.train(images, self._seed, "first network")
         with torch.inference_mode():
             parts = torch.split(torch.from_numpy(self._train_rows), _AT_ONCE)
             return torch.cat([first(self._data.batch(part)).softmax(1) for part in parts]).clone()
@@ -162,9 +154,7 @@ class UnlabelledRow:
     ) -> tuple[UInt8[Tensor, "n copies c h w"], float, LeastLiked]:
         """Draw moved copies of all training images, as far as the opinion allows."""
         latents = self._model.encode(self._data.batch(self._train_rows))
-        model = learn_identity_from_opinion(
-            self._experiment, latents, opinion, seed=self._seed, progress=self._progress
-        )
+        model = learn_identity_from_opinion(self._experiment, latents, opinion, self._seed)
         k = min(_NEAREST, len(latents) - 1)
         lines = self._wanted.moves == "lines"
         nearest = nearest_neighbours(latents, k) if lines else torch.empty(0, k).long()
@@ -186,7 +176,7 @@ class UnlabelledRow:
             self._images,
             n_copies=self._protocol.n_copies,
             residual=self._wanted.residual,
-            progress=self._progress,
+            progress=self._experiment.progress,
         )
         least_liked = LeastLiked(
             model,
@@ -240,7 +230,7 @@ class UnlabelledRow:
             ),
             class_shares=torch.bincount(labels, minlength=data.n_classes) / len(labels),
             opinion=opinion,
-            progress=self._progress,
+            progress=self._experiment.progress,
             description=f"{self._row.name}, seed {self._seed}",
         )
         return trained, {**facts, **more}

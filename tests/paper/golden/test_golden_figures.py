@@ -15,10 +15,7 @@ from transop.pairs import build_pairs
 from transop_paper.figures import (
     FIGURES,
     Numbers,
-    inference_time,
     make_figure,
-    pair_neighbours,
-    sparse_dense,
     table1,
     unmet_needs,
 )
@@ -55,14 +52,16 @@ def compute(material, attribute_material, toy_pairs, tmp_path_factory):
     special = {
         "attributes": lambda: FIGURES["attributes"].compute(attribute_material),
         "factors": lambda: FIGURES["factors"].compute(attribute_material),
-        "pair-neighbours": lambda: pair_neighbours.neighbours_under(material, toy_pairs),
-        "inference-time": lambda: inference_time.time_solvers(material, toy_pairs("pixel")),
-        "sparse-dense": lambda: sparse_dense.compare(
-            material, toy_pairs("perceptual"), material.companion("dense")
-        ),
+        "inference-time": lambda: with_pairs("pixel"),
         "table1": lambda: tiny_table(material, tmp_path_factory.mktemp("table1")),
     }
     known = {}
+    vars(material)["pairs"] = toy_pairs
+
+    def with_pairs(strategy):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(vars(material), "pairs", lambda _: toy_pairs(strategy))
+            return FIGURES["inference-time"].compute(material)
 
     def numbers(name):
         if name not in known:
@@ -79,7 +78,7 @@ def tiny_table(material, folder):
     protocol = Protocol(n_steps=20, pool_size=100)
     experiment = Experiment(dataset, protocol, folder, material.model, material.settings, "toy")
     names = ("none", "transport-prior")
-    return table1.tabulate(table1.measure(experiment, names, 2, material))
+    return table1.tabulate(table1.measure(experiment, names, 2))
 
 
 def summary(numbers):
