@@ -91,22 +91,28 @@ def bench_pairs(
     Nothing is cached: every number of images is computed from scratch, on images of noise
     (neither step's cost depends on what the images show).
     """
-    _check_sizes(sizes, n_neighbours)
+    ascending = all(a < b for a, b in pairwise(sizes))
+    if not sizes or not ascending or sizes[0] <= n_neighbours:
+        raise UserError(
+            f"sizes={list(sizes)} must be ascending numbers of images, each above "
+            f"n_neighbours={n_neighbours}"
+        )
     if backbone not in BACKBONES:
         raise UserError(f"backbone={backbone!r} is unknown; choose one of {', '.join(BACKBONES)}")
     extractor = BACKBONES[backbone](
         input_size_for(image_size), None if weights is None else Path(weights), cache_folder()
     )
-    dataset = _noise(max(sizes), image_size, seed)
+    shape = (max(sizes), 1, image_size, image_size)
+    images = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+    rows = np.arange(len(images), dtype=np.int64)
+    dataset = ImageDataset(images, None, {"train": rows}, DatasetMeta("noise", "generated"))
     extract_features(dataset, torch.arange(extractor.batch_size), extractor, device=device)
-    costs = []
-    n_features = 0
-    for n in progress(sizes, "images", len(sizes)):
-        cost, n_features = _measure(dataset, n, extractor, n_neighbours, device)
-        costs.append(cost)
-    return PairBenchmark(
-        tuple(costs), image_size, n_features, n_neighbours, torch.get_num_threads()
-    )
+    found = [
+        _measure(dataset, n, extractor, n_neighbours, device)
+        for n in progress(sizes, "images", len(sizes))
+    ]
+    costs, n_features = tuple(cost for cost, _ in found), found[-1][1]
+    return PairBenchmark(costs, image_size, n_features, n_neighbours, torch.get_num_threads())
 
 
 def _measure(
@@ -136,19 +142,3 @@ def _all_at_once(features: Float[Tensor, "n f"], n_neighbours: int) -> Int64[Ten
     distance = torch.cdist(features.float(), features.float())
     distance.fill_diagonal_(torch.inf)
     return distance.topk(n_neighbours, dim=1, largest=False).indices.cpu()
-
-
-def _noise(n: int, image_size: int, seed: int) -> ImageDataset:
-    shape = (n, 1, image_size, image_size)
-    images = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
-    rows = np.arange(n, dtype=np.int64)
-    return ImageDataset(images, None, {"train": rows}, DatasetMeta("noise", "generated"))
-
-
-def _check_sizes(sizes: Sequence[int], n_neighbours: int) -> None:
-    ascending = all(a < b for a, b in pairwise(sizes))
-    if not sizes or not ascending or sizes[0] <= n_neighbours:
-        raise UserError(
-            f"sizes={list(sizes)} must be ascending numbers of images, each above "
-            f"n_neighbours={n_neighbours}"
-        )

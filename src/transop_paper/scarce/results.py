@@ -108,26 +108,31 @@ def write_table(folder: Path, summaries: Sequence[Summary]) -> list[Path]:
     """Write the table as JSON, with every seed, and as CSV, one line per row."""
     numbers, lines = folder / "table1.json", folder / "table1.csv"
     write_json(numbers, [asdict(summary) for summary in summaries])
-    text = StringIO()
-    columns = [name for name in Summary.__dataclass_fields__ if name not in ("accuracies", "paper")]
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*columns, "paper_mean", "paper_deviation"])
+    rows = []
     for summary in summaries:
-        cells = [getattr(summary, column) for column in columns]
-        rounded = [round(cell, 3) if isinstance(cell, float) else cell for cell in cells]
-        writer.writerow([*rounded, *(summary.paper or ("", ""))])
-    write_atomically(lines, text.getvalue().encode())
+        row = {
+            key: round(cell, 3) if isinstance(cell, float) else cell
+            for key, cell in asdict(summary).items()
+            if key not in ("accuracies", "paper")
+        }
+        paper = dict(zip(("paper_mean", "paper_deviation"), summary.paper or ("", ""), strict=True))
+        rows.append(row | paper)
+    _write_csv(lines, rows)
     return [numbers, lines]
 
 
 def write_differences(folder: Path, differences: Sequence[Difference]) -> list[Path]:
     """Write paired differences as CSV, one line per row."""
-    file, text = folder / "differences.csv", StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Difference.__dataclass_fields__)
-    writer.writerows(asdict(difference).values() for difference in differences)
+    _write_csv(folder / "differences.csv", [asdict(difference) for difference in differences])
+    return [folder / "differences.csv"]
+
+
+def _write_csv(file: Path, rows: Sequence[dict[str, Any]]) -> None:
+    text = StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     write_atomically(file, text.getvalue().encode())
-    return [file]
 
 
 _FIXED, _HUNDRED, _ALL, _UNLABELLED = COLOURS[6], COLOURS[0], COLOURS[1], COLOURS[2]
@@ -175,14 +180,14 @@ def _colour(summary: Summary) -> str:
 def _legend(figure: Figure, summaries: Sequence[Summary]) -> None:
     from matplotlib.lines import Line2D
 
-    handles = [
-        Line2D([], [], marker="o", ls="", color=_FIXED, label="fixed augmentations"),
-        Line2D([], [], marker="o", ls="", color=_HUNDRED, label="learned, the 100 labels only"),
-        Line2D([], [], marker="o", ls="", color=_ALL, label="learned, classifier saw all labels"),
-        Line2D([], [], marker="o", ls="", color=_UNLABELLED, label="100 labels, unlabelled images"),
-    ]
+    words = {
+        "fixed augmentations": _FIXED,
+        "learned, the 100 labels only": _HUNDRED,
+        "learned, classifier saw all labels": _ALL,
+        "100 labels, unlabelled images": _UNLABELLED,
+    }
+    handles = [Line2D([], [], marker="o", ls="", color=c, label=text) for text, c in words.items()]
     if any(summary.paper for summary in summaries):
-        handles.append(
-            Line2D([], [], marker="D", ls="", mfc="white", mec="#888888", label="the paper")
-        )
+        white = {"mfc": "white", "mec": "#888888"}
+        handles.append(Line2D([], [], marker="D", ls="", label="the paper", **white))
     figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
