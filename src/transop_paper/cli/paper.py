@@ -125,24 +125,20 @@ def _open(
     companions: list[str] | None,
     data: Path | None,
 ) -> PaperRun:
+    from transop.errors import UserError
     from transop_paper.figures import PaperRun
 
     folder = run or train_quick(terminal)
     wanted: Any = scale or ("full" if run else "quick")
-    given = _named_paths(companions or [])
+    given = {}
+    for whole in companions or ():
+        name, _, path = whole.partition("=")
+        if not (name and path):
+            raise UserError(f"--companion {whole!r} is not of the form NAME=RUN")
+        given[name] = Path(path)
     return PaperRun.open(
         folder, scale=wanted, companions=given, data=data, progress=terminal.progress
     )
-
-
-def _named_paths(items: list[str]) -> dict[str, Path]:
-    from transop.errors import UserError
-
-    pairs = [item.partition("=") for item in items]
-    for whole, (name, equals, path) in zip(items, pairs, strict=True):
-        if not (name and equals and path):
-            raise UserError(f"--companion {whole!r} is not of the form NAME=RUN")
-    return {name: Path(path) for name, _, path in pairs}
 
 
 def _make(

@@ -172,25 +172,21 @@ def _write(summaries: list[Summary], differences: list[Difference], target: Path
 
 
 def _show(terminal: Terminal, summaries: list[Summary]) -> None:
-    cells = [
-        [
-            summary.row,
-            f"{summary.mean:.2f}",
-            f"{summary.deviation:.2f}",
-            "-" if summary.paper is None else f"{summary.paper[0]:.2f}",
-            str(summary.n_seeds),
-            _labels(summary),
-        ]
-        for summary in summaries
-    ]
+    cells = []
+    for summary in summaries:
+        used = "100 + unlabelled" if "without labels" in summary.labels_used else "100"
+        cells.append(
+            [
+                summary.row,
+                f"{summary.mean:.2f}",
+                f"{summary.deviation:.2f}",
+                "-" if summary.paper is None else f"{summary.paper[0]:.2f}",
+                str(summary.n_seeds),
+                "all" if summary.labels_used.startswith("all") else used,
+            ]
+        )
     columns = ["augmentation", "test %", "sd", "paper", "seeds", "labels"]
     terminal.result_table(None, columns, cells)
-
-
-def _labels(summary: Summary) -> str:
-    if summary.labels_used.startswith("all"):
-        return "all"
-    return "100 + unlabelled" if "without labels" in summary.labels_used else "100"
 
 
 def _show_differences(terminal: Terminal, differences: list[Difference]) -> None:
