@@ -17,7 +17,7 @@ from torch import Tensor
 
 from transop.errors import UserError
 from transop.plotting import ACCENT, COLOURS, MUTED, compose_grid, look
-from transop_paper.figures.figure import Numbers, PaperFigure
+from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches
 from transop_paper.figures.operator_paths import follow, natural_unit
 from transop_paper.figures.paper_run import PaperRun, as_array
 
@@ -170,10 +170,9 @@ def draw(numbers: Numbers) -> Figure:
         for k, (name, amounts) in enumerate(zip(names, all_amounts, strict=True)):
             left = (k % columns) * cell[0] + _LEFT
             low = height - (k // columns) * cell[1] - _TITLE - _IMAGE
-            images, chances = (
-                figure.add_axes((left / width, bottom / height, strip / width, size / height))
-                for bottom, size in ((low, _IMAGE), (low - 0.06 - _CURVE_HEIGHT, _CURVE_HEIGHT))
-            )
+            images = axes_in_inches(figure, left, low, strip, _IMAGE)
+            below = low - 0.06 - _CURVE_HEIGHT
+            chances = axes_in_inches(figure, left, below, strip, _CURVE_HEIGHT)
             half = float(amounts[1] - amounts[0]) / 2
             span = (float(amounts[0]) - half, float(amounts[-1]) + half)
             title = f"{name}: operator {facts['best'][k]}, {facts['best_share'][k]:.0%} of starts"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transop.artifacts import read_json, write_atomically, write_json
@@ -81,6 +82,12 @@ class PaperFigure:
         title, _, caption = (self.words or "").strip().partition("\n\n")
         place = f"{self.paper} of the paper" if any(map(str.isdigit, self.paper)) else ""
         return About(title.removesuffix("."), " ".join(caption.split()), place)
+
+
+def axes_in_inches(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    """Place axes by hand, so that what stands above and below lines up."""
+    w, h = figure.get_size_inches()
+    return figure.add_axes((left / w, bottom / h, width / w, height / h))
 
 
 def make_figure(name: str, figure: PaperFigure, run: PaperRun, folder: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from transop.evaluation import PathModel, same_class_pairs
 from transop.plotting import FAINT, INK, MUTED, Block, draw_block, image_gap, look, new_figure
-from transop_paper.figures.figure import Numbers, PaperFigure
+from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches
 from transop_paper.figures.paper_run import (
     METHOD_COLOURS,
     METHOD_NAMES,
@@ -71,13 +71,12 @@ def draw(numbers: Numbers) -> Figure:
         figure.set_layout_engine("none")
         for i, label in enumerate(numbers.facts["labels"]):
             top = size[1] - i * each - _TITLE - strip_height
-            images = figure.add_axes(_share((_LEFT, top, strip_width, strip_height), size))
+            images = axes_in_inches(figure, _LEFT, top, strip_width, strip_height)
             draw_block(images, Block(frames[i], row_labels=names, boxed=boxed))
             images.set_title(f"class {label}", loc="left", fontsize=9, pad=4, color=INK)
             for text, colour in zip(images.get_yticklabels(), colours, strict=True):
                 text.set_color(colour)
-            place = (_LEFT, top - _GAP - _CURVE, strip_width, _CURVE)
-            axes = figure.add_axes(_share(place, size))
+            axes = axes_in_inches(figure, _LEFT, top - _GAP - _CURVE, strip_width, _CURVE)
             for values, colour in zip(numbers["probability"][i], colours, strict=True):
                 axes.plot(times, values, color=colour)
             _finish_curve(axes, times, width)
@@ -97,14 +96,6 @@ def _finish_curve(axes: Axes, times: Float[np.ndarray, " t"], width: int) -> Non
     axes.set_ylabel("probability", fontsize=8)
     axes.tick_params(labelsize=7.5)
     axes.set_xticks(times[::2], labels=[f"{t:g}" for t in times[::2]])
-
-
-def _share(
-    place: tuple[float, float, float, float], size: tuple[float, float]
-) -> tuple[float, float, float, float]:
-    """Turn left, bottom, width and height in inches into shares of the figure."""
-    left, bottom, width, height = place
-    return (left / size[0], bottom / size[1], width / size[0], height / size[1])
 
 
 def _pairs(run: PaperRun, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
