@@ -24,10 +24,9 @@ from torch import Tensor
 
 from transop.networks import LeNet
 from transop.plotting import COLOURS, Block, draw_block, look, new_figure
-from transop_paper.scarce import Protocol, find_rows, open_experiment
-from transop_paper.scarce.experiment import Experiment, make_training_images
-from transop_paper.scarce.protocol import draw_labelled
-from transop_paper.scarce.rows import Row
+from transop_paper.scarce.experiment import Experiment, make_training_images, open_experiment
+from transop_paper.scarce.protocol import Protocol, draw_labelled
+from transop_paper.scarce.rows import Row, find_rows
 
 ROWS = [
     ("none", "as they are"),

@@ -13,7 +13,9 @@ from transop.errors import UserError
 from transop_app.cli import Terminal
 
 if TYPE_CHECKING:
-    from transop_paper.scarce import Difference, Protocol, Row, Summary
+    from transop_paper.scarce.protocol import Protocol
+    from transop_paper.scarce.results import Difference, Summary
+    from transop_paper.scarce.rows import Row
 
 _PANEL = "For table1"
 _SEEDS = {"full": 10, "quick": 2}
@@ -79,7 +81,8 @@ def make_table(
         _list_rows(terminal, dataset or "mnist", as_json=as_json)
         return
 
-    from transop_paper.scarce import find_rows, open_experiment, run_table
+    from transop_paper.scarce.experiment import open_experiment, run_table
+    from transop_paper.scarce.rows import find_rows
 
     quick = run is None and dataset is None
     scale = scale or ("quick" if quick else "full")
@@ -115,7 +118,8 @@ def _report(
     as_json: bool,
 ) -> None:
     """Write the table and the differences from our entry, and show both."""
-    from transop_paper.scarce import ENTRY, compare_rows, summarise
+    from transop_paper.scarce.results import compare_rows, summarise
+    from transop_paper.scarce.rows import ENTRY
 
     summaries = summarise(rows, results)
     differences = compare_rows(results, ENTRY) if any(row.name == ENTRY for row in rows) else []
@@ -140,7 +144,8 @@ def train_quick(terminal: Terminal) -> Path:
 
 def make_protocol(scale: str, changes: Sequence[str]) -> Protocol:
     """Take a protocol by name and apply ``key=value`` changes."""
-    from transop_paper.scarce import SCALES, Protocol, read_changes
+    from transop_paper.scarce.protocol import SCALES, Protocol
+    from transop_paper.scarce.rows import read_changes
 
     if scale not in SCALES:
         raise UserError(f"--scale {scale} is unknown; choose from {', '.join(SCALES)}")
@@ -150,7 +155,7 @@ def make_protocol(scale: str, changes: Sequence[str]) -> Protocol:
 
 
 def _list_rows(terminal: Terminal, dataset: str, *, as_json: bool) -> None:
-    from transop_paper.scarce import known_rows
+    from transop_paper.scarce.rows import known_rows
 
     rows = known_rows(dataset)
     if as_json:
@@ -162,7 +167,7 @@ def _list_rows(terminal: Terminal, dataset: str, *, as_json: bool) -> None:
 
 def _write(summaries: list[Summary], differences: list[Difference], target: Path) -> list[Path]:
     from transop.plotting import save_figure
-    from transop_paper.scarce import draw_table, write_differences, write_table
+    from transop_paper.scarce.results import draw_table, write_differences, write_table
 
     files = write_table(target, summaries)
     files += write_differences(target, differences) if differences else []

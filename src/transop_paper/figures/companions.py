@@ -10,7 +10,7 @@ from torch import Tensor
 
 from transop.artifacts import RunFolder, read_json
 from transop.config import Settings, as_override, load_settings
-from transop.data import DataRecord, with_source
+from transop.data import DataRecord
 from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
@@ -67,18 +67,6 @@ def companion_settings(settings: Settings, name: str, autoencoder: Path) -> Sett
     if name in BASELINES:
         return baseline_settings(settings, name, changes)
     return settings.updated(changes)
-
-
-def find_companion(run: Run, name: str) -> Companion:
-    """Load a companion of a run, training what is missing of it on the run's own images."""
-    return train_companion(
-        run.path / "companions",
-        run.settings if run.data is None else with_source(run.settings, run.data.source),
-        name,
-        data=run.data,
-        dataset=run.given_data,
-        progress=run.progress,
-    )
 
 
 def train_companion(

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from transop.data import with_source
 from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
 from transop.pairs import PairSource
@@ -19,9 +20,9 @@ from transop.training import pairs_by_settings
 from transop_paper.figures.companions import (
     COMPANIONS,
     Companion,
-    find_companion,
     find_image_classifier,
     load_companion,
+    train_companion,
 )
 
 Scale = Literal["quick", "full"]
@@ -83,11 +84,18 @@ class PaperRun(Run):
         """Give a model of the comparison by name; each is found once, trained if need be."""
         if name not in self._companions:
             with torch.enable_grad():
-                self._companions[name] = (
-                    load_companion(self.given[name], self.data)
-                    if name in self.given
-                    else find_companion(self, name)
-                )
+                if name in self.given:
+                    self._companions[name] = load_companion(self.given[name], self.data)
+                else:
+                    settings, data = self.settings, self.data
+                    self._companions[name] = train_companion(
+                        self.path / "companions",
+                        settings if data is None else with_source(settings, data.source),
+                        name,
+                        data=data,
+                        dataset=self.given_data,
+                        progress=self.progress,
+                    )
         return self._companions[name]
 
     @cached_property

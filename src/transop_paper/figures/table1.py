@@ -16,16 +16,10 @@ from transop.artifacts import read_json
 from transop.errors import UserError
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun
-from transop_paper.scarce import (
-    SCALES,
-    Experiment,
-    Summary,
-    draw_table,
-    find_rows,
-    fingerprint_weights,
-    run_table,
-    summarise,
-)
+from transop_paper.scarce.experiment import Experiment, fingerprint_weights, run_table
+from transop_paper.scarce.protocol import SCALES
+from transop_paper.scarce.results import Summary, draw_table, summarise
+from transop_paper.scarce.rows import find_rows
 
 # One row of every kind; the others differ in settings, or train a classifier for every seed.
 _QUICK_ROWS = (

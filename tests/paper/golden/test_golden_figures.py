@@ -19,7 +19,8 @@ from transop_paper.figures import (
     table1,
     unmet_needs,
 )
-from transop_paper.scarce import Experiment, Protocol
+from transop_paper.scarce.experiment import Experiment
+from transop_paper.scarce.protocol import Protocol
 
 STORED = Path(__file__).parent / "numbers"
 MACHINE = {"seconds", "converged", "threads"}  # depends on where it runs

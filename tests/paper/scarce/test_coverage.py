@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from transop_paper.scarce import Experiment, find_rows
+from transop_paper.scarce.experiment import Experiment
+from transop_paper.scarce.rows import find_rows
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "coverage_study.py"
 spec = importlib.util.spec_from_file_location("coverage_study", SCRIPT)
