@@ -29,7 +29,8 @@ class Baseline(nn.Module):
 
     def __init__(self, network: nn.Module, *, numbers: dict[str, Any] | None = None) -> None:
         super().__init__()
-        self.network: Any = network  # encoder and decoder
+        self.network: Any
+        self.network = network  # encoder and decoder
         self.numbers = dict(numbers or {})  # settings that belong to the method, such as beta
         self.phases: tuple[str, ...] = ()  # the training phases this model has been through
         self.class_names: tuple[str, ...] | None = None

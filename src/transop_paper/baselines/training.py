@@ -1,8 +1,10 @@
 """Train the methods we compare with, through the same loop, folder and checkpoints as ours."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from transop.artifacts import RunFolder
 from transop.data import ImageDataset
@@ -137,9 +139,11 @@ def _own_phase(session: Session, model: Baseline, dataset: ImageDataset) -> dict
         network = settings.autoencoder
         n_steps = steps_in(network.epochs, n_images, min(network.batch_size, n_images))[1]
         model.numbers["warm_up_steps"] = round(settings.beta_vae.warm_up * n_steps)
-    train_autoencoder(
-        session, model, dataset, loss=lambda network, images, noise: network(images, noise)
-    )
+
+    def own_loss(network: Callable[..., Tensor], images: Tensor, noise: torch.Generator) -> Tensor:
+        return network(images, noise)
+
+    train_autoencoder(session, model, dataset, loss=own_loss)
     return _measure(session, model, dataset)
 
 

@@ -10,6 +10,7 @@ import statistics
 import time
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
@@ -133,9 +134,9 @@ def _race(
     adam = torch.optim.Adam(authors.parameters(), lr=rate)
     our_seconds, their_seconds = [], []
     with TemporaryDirectory() as folder:
-        session = Session.open(settings, RunFolder(folder))
+        session = Session.open(settings, RunFolder(Path(folder)))
         learner = DictionaryLearner(session, ours, "objective", settings.objective)
-        learner.infer(*(points[:2] for points in batches[0]))
+        learner.infer(batches[0][0][:2], batches[0][1][:2])
         loop = Loop(
             session,
             "operators",

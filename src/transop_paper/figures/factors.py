@@ -67,15 +67,16 @@ class FactorReader:
         """Give the share of every factor's variance that the estimates explain."""
         estimates = self._regression.predict(_as_numpy(latents))
         share = r2_score(self.targets(factors), estimates, multioutput="raw_values")
-        return self.by_factor(share) / self._widths
+        means: np.ndarray = self.by_factor(share) / self._widths
+        return means
 
     def distance(
         self, first: Float[Tensor, "n d"], second: Float[Tensor, "n d"], sizes: np.ndarray
     ) -> Float[np.ndarray, " f"]:
         """Average how far apart two rows of points are in every factor, in units of ``sizes``."""
         one, other = (self._regression.predict(_as_numpy(part)) for part in (first, second))
-        lengths: np.ndarray = np.sqrt(self.by_factor((one - other) ** 2)) / sizes
-        return lengths.mean(0)
+        mean: np.ndarray = (np.sqrt(self.by_factor((one - other) ** 2)) / sizes).mean(0)
+        return mean
 
 
 def _as_numpy(latents: Float[Tensor, "n d"]) -> Float[np.ndarray, "n d"]:

@@ -188,6 +188,7 @@ def _legend(figure: Figure, summaries: Sequence[Summary]) -> None:
     }
     handles = [Line2D([], [], marker="o", ls="", color=c, label=text) for text, c in words.items()]
     if any(summary.paper for summary in summaries):
-        white = {"mfc": "white", "mec": "#888888"}
-        handles.append(Line2D([], [], marker="D", ls="", label="the paper", **white))
+        handles.append(
+            Line2D([], [], marker="D", ls="", mfc="white", mec="#888888", label="the paper")
+        )
     figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
