@@ -22,7 +22,7 @@ from transop_paper.cli.table1 import (
 )
 
 if TYPE_CHECKING:
-    from transop_paper.figures import PaperRun
+    from transop_paper.figures.paper_run import PaperRun
 
 
 def paper(
@@ -126,7 +126,7 @@ def _open(
     data: Path | None,
 ) -> PaperRun:
     from transop.errors import UserError
-    from transop_paper.figures import PaperRun
+    from transop_paper.figures.paper_run import PaperRun
 
     folder = run or train_quick(terminal)
     wanted: Any = scale or ("full" if run else "quick")
@@ -146,7 +146,8 @@ def _make(
 ) -> dict[str, list[Path]]:
     """Make the figures the run allows; one asked for by name must be possible."""
     from transop.errors import UserError
-    from transop_paper.figures import FIGURES, make_figure, unmet_needs
+    from transop_paper.figures import FIGURES
+    from transop_paper.figures.figure import make_figure, unmet_needs
 
     written = {}
     for name in terminal.progress(names, "figures", len(names)):
@@ -166,7 +167,8 @@ def _make(
 
 def _redraw(names: list[str], target: Path) -> dict[str, list[Path]]:
     """Draw what has numbers; one asked for by name must have them."""
-    from transop_paper.figures import FIGURES, redraw_figure
+    from transop_paper.figures import FIGURES
+    from transop_paper.figures.figure import redraw_figure
 
     there = [name for name in names if len(names) == 1 or (target / f"{name}.npz").exists()]
     return {name: redraw_figure(name, FIGURES[name], target) for name in there}

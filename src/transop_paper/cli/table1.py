@@ -118,12 +118,23 @@ def _report(
     as_json: bool,
 ) -> None:
     """Write the table and the differences from our entry, and show both."""
-    from transop_paper.scarce.results import compare_rows, summarise
+    from transop.plotting import save_figure
+    from transop_paper.scarce.results import (
+        compare_rows,
+        draw_table,
+        summarise,
+        write_differences,
+        write_table,
+    )
     from transop_paper.scarce.rows import ENTRY
 
     summaries = summarise(rows, results)
     differences = compare_rows(results, ENTRY) if any(row.name == ENTRY for row in rows) else []
-    files = _write(summaries, differences, target)
+    files = write_table(target, summaries)
+    files += write_differences(target, differences) if differences else []
+    n = max(summary.n_seeds for summary in summaries)
+    picture = draw_table(summaries, title=f"LeNet-5 on ten labelled images per class, {n} seeds")
+    files += save_figure(picture, target / "table1")
     if as_json:
         terminal.result_json([dataclasses.asdict(summary) for summary in summaries])
         return
@@ -134,7 +145,7 @@ def _report(
 
 def train_quick(terminal: Terminal) -> Path:
     """Train the quick run, or finish the one that is there."""
-    from transop_paper.figures import train_quick_run
+    from transop_paper.figures.quick import train_quick_run
 
     folder = Path("runs/quick")
     terminal.notice(f"quick run in {folder}")
@@ -163,17 +174,6 @@ def _list_rows(terminal: Terminal, dataset: str, *, as_json: bool) -> None:
         return
     cells = [[name, row.title, row.labels_used()] for name, row in rows.items()]
     terminal.result_table(None, ["row", "augmentation", "labels used"], cells)
-
-
-def _write(summaries: list[Summary], differences: list[Difference], target: Path) -> list[Path]:
-    from transop.plotting import save_figure
-    from transop_paper.scarce.results import draw_table, write_differences, write_table
-
-    files = write_table(target, summaries)
-    files += write_differences(target, differences) if differences else []
-    n = max(summary.n_seeds for summary in summaries)
-    title = f"LeNet-5 on ten labelled images per class, {n} seeds"
-    return files + save_figure(draw_table(summaries, title=title), target / "table1")
 
 
 def _show(terminal: Terminal, summaries: list[Summary]) -> None:

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int64
 from matplotlib.figure import Figure
 from torch import Tensor
+from torch.nn.functional import pad
 
 from transop.data import ImageDataset
 from transop.pairs import MISSING, PairSource
@@ -28,8 +29,7 @@ def compute(run: PaperRun) -> Numbers:
     anchors = torch.randperm(len(rows), generator=generator)[:_ANCHORS]
     arrays = {"anchors": as_array(dataset.batch(rows[anchors]))}
     for name, source in sources.items():
-        found = partners(source, anchors, _NEIGHBOURS, generator)
-        arrays[name] = as_array(partner_images(dataset, source, found))
+        arrays[name] = as_array(nearest_images(dataset, source, anchors))
     facts: dict[str, object] = {"positions": anchors.tolist()}
     if dataset.labels is not None:
         labels = dataset.labels
@@ -37,32 +37,17 @@ def compute(run: PaperRun) -> Numbers:
     return Numbers(arrays, facts)
 
 
-def partners(
-    source: PairSource,
-    anchors: Int64[Tensor, " a"],
-    n_partners: int,
-    generator: torch.Generator | None = None,
-) -> Int64[Tensor, "a k"]:
-    """Take the nearest partners, or draw some where there is no order; -1 where there are few."""
-    found = torch.full((len(anchors), n_partners), MISSING, dtype=torch.int64)
-    if source.neighbours is not None:
-        known = source.neighbours[anchors, :n_partners]
-        found[:, : known.shape[1]] = known
-        return found
-    paired = source.partners.counts()[anchors] > 0
-    for column in range(n_partners):
-        found[paired, column] = source.partners.draw(anchors[paired], generator)
-    return found
-
-
-def partner_images(
-    dataset: ImageDataset, source: PairSource, positions: Int64[Tensor, "a k"]
+def nearest_images(
+    dataset: ImageDataset, source: PairSource, anchors: Int64[Tensor, " a"]
 ) -> Float[Tensor, "a k c h w"]:
-    """Look up images by their positions in the split; white where there is no partner."""
-    flat = positions.flatten()
+    """Look up the images of the nearest partners; white where there are fewer."""
+    assert source.neighbours is not None
+    known = source.neighbours[anchors, :_NEIGHBOURS]
+    found = pad(known, (0, _NEIGHBOURS - known.shape[1]), value=MISSING)
+    flat = found.flatten()
     images = dataset.batch(source.rows[flat.clamp_min(0)])
     images[flat == MISSING] = 1.0
-    return images.view(*positions.shape, *images.shape[1:])
+    return images.view(*found.shape, *images.shape[1:])
 
 
 def draw(numbers: Numbers) -> Figure:

@@ -14,7 +14,6 @@ from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
 from transop.pairs import PairSource
 from transop.plotting import COLOURS, MUTED
-from transop.progress import Progress, silent
 from transop.run import Run
 from transop.training import pairs_by_settings
 from transop_paper.figures.companions import (
@@ -61,8 +60,6 @@ class PaperRun(Run):
         *,
         scale: Scale = "full",
         companions: Mapping[str, Path] | None = None,
-        data: Any = None,
-        progress: Progress = silent,
         **options: Any,
     ) -> Self:
         """Open a run of our method for its figures.
@@ -72,7 +69,7 @@ class PaperRun(Run):
         unknown = set(companions or {}) - set(COMPANIONS)
         if unknown:
             raise UserError(f"companion '{unknown.pop()}' is unknown; use {', '.join(COMPANIONS)}")
-        run = super().open(path, data=data, progress=progress, **options)
+        run = super().open(path, **options)
         run.scale, run.given = scale, dict(companions or {})
         return run
 

@@ -12,13 +12,8 @@ import numpy as np
 import pytest
 
 from transop.pairs import build_pairs
-from transop_paper.figures import (
-    FIGURES,
-    Numbers,
-    make_figure,
-    table1,
-    unmet_needs,
-)
+from transop_paper.figures import FIGURES, table1
+from transop_paper.figures.figure import Numbers, make_figure, unmet_needs
 from transop_paper.scarce.experiment import Experiment
 from transop_paper.scarce.protocol import Protocol
 
