@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -72,19 +72,7 @@ def paper(
         _list_figures(terminal, as_json)
         return
     if name == "table1":
-        make_table(
-            terminal,
-            run=run,
-            scale=scale,
-            rows=rows,
-            seeds=seeds,
-            dataset=dataset,
-            changes=changes or [],
-            out=out,
-            processes=processes,
-            force=force,
-            as_json=as_json,
-        )
+        make_table(ctx)
         return
     if name != "all" and name not in FIGURES:
         raise UserError(
@@ -96,11 +84,7 @@ def paper(
     target = out or (run or Path("runs/quick")) / "figures"
     again = f"transop paper {name}" + (f" --run {run}" if run else "")
     with terminal.resumable(f"stopped; go on with: {again}"):
-        if redraw:
-            written = _redraw(chosen, target)
-        else:
-            opened = _open(terminal, run, scale, companion, data)
-            written = _make(terminal, chosen, opened, target)
+        written = _redraw(chosen, target) if redraw else _make(terminal, chosen, _open(ctx), target)
     if as_json:
         terminal.result_json({key: [str(path) for path in paths] for key, paths in written.items()})
     else:
@@ -118,26 +102,23 @@ def _list_figures(terminal: Terminal, as_json: bool) -> None:
         terminal.result(f"{name:20} {figure.about.title} ({figure.paper})")
 
 
-def _open(
-    terminal: Terminal,
-    run: Path | None,
-    scale: str | None,
-    companions: list[str] | None,
-    data: Path | None,
-) -> PaperRun:
+def _open(ctx: typer.Context) -> PaperRun:
     from transop.errors import UserError
     from transop_paper.figures.paper_run import PaperRun
 
-    folder = run or train_quick(terminal)
-    wanted: Any = scale or ("full" if run else "quick")
+    run, terminal = ctx.params["run"], ctx.obj
     given = {}
-    for whole in companions or ():
+    for whole in ctx.params["companion"] or ():
         name, _, path = whole.partition("=")
         if not (name and path):
             raise UserError(f"--companion {whole!r} is not of the form NAME=RUN")
         given[name] = Path(path)
     return PaperRun.open(
-        folder, scale=wanted, companions=given, data=data, progress=terminal.progress
+        run or train_quick(terminal),
+        scale=ctx.params["scale"] or ("full" if run else "quick"),
+        companions=given,
+        data=ctx.params["data"],
+        progress=terminal.progress,
     )
 
 

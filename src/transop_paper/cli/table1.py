@@ -59,24 +59,14 @@ ForceOption = Annotated[
 ]
 
 
-def make_table(
-    terminal: Terminal,
-    *,
-    run: Path | None,
-    scale: str | None,
-    rows: str,
-    seeds: int | None,
-    dataset: str | None,
-    changes: Sequence[str],
-    out: Path | None,
-    processes: int,
-    force: bool,
-    as_json: bool,
-) -> None:
+def make_table(ctx: typer.Context) -> None:
     """Train a small network on ten images per class with each augmentation in turn.
 
     Every row and seed is kept as a file: rows may be run alone, together or later.
     """
+    terminal: Terminal = ctx.obj
+    run, scale, rows, dataset = (ctx.params[name] for name in ("run", "scale", "rows", "dataset"))
+    as_json: bool = ctx.params["as_json"]
     if rows == "list":
         _list_rows(terminal, dataset or "mnist", as_json=as_json)
         return
@@ -86,11 +76,11 @@ def make_table(
 
     quick = run is None and dataset is None
     scale = scale or ("quick" if quick else "full")
-    protocol = make_protocol(scale, changes)
+    protocol = make_protocol(scale, ctx.params["changes"] or ())
     names = [name.replace("+", ",") for name in rows.split(",")] if rows else []
     find_rows(names, dataset or "mnist")  # a mistake is told before anything is trained
     run = train_quick(terminal) if quick else run
-    target = out or (run or Path("runs")) / "table1"
+    target = ctx.params["out"] or (run or Path("runs")) / "table1"
     experiment = open_experiment(
         target, protocol, run=run, dataset=dataset, progress=terminal.progress
     )
@@ -102,9 +92,9 @@ def make_table(
         results = run_table(
             experiment,
             chosen,
-            seeds or _SEEDS[scale],
-            n_processes=processes,
-            force=force,
+            ctx.params["seeds"] or _SEEDS[scale],
+            n_processes=ctx.params["processes"],
+            force=ctx.params["force"],
         )
     _report(terminal, chosen, results, target, as_json=as_json)
 

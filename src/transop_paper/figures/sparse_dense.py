@@ -49,9 +49,8 @@ def compute(run: PaperRun) -> Numbers:
         chosen = influence.argsort(descending=True)[:_SHOWN_OPERATORS].tolist()
         facts[name] = {**_measure(operators, coefficients, z0, z1), "operators": chosen}
         paths = [follow(operators[m], z0[:1], float(average[m]) * times) for m in chosen]
-        arrays[f"{name}.traversals"] = as_array(model.decode(torch.cat(paths).flatten(0, 1)))
-        shape = (len(chosen), _STEPS, *arrays[f"{name}.traversals"].shape[1:])
-        arrays[f"{name}.traversals"] = arrays[f"{name}.traversals"].reshape(shape)
+        frames = as_array(model.decode(torch.cat(paths).flatten(0, 1)))
+        arrays[f"{name}.traversals"] = frames.reshape(len(chosen), _STEPS, *frames.shape[1:])
     return Numbers(arrays, facts)
 
 
