@@ -326,6 +326,8 @@ def _try_decoder(network: ModuleAutoencoder, images: Tensor) -> None:
         raise UserError(
             f"the decoder does not take latents of shape {network.own.latent_shape}: {reason}"
         ) from None
+    if not bool(decoded.isfinite().all()):
+        raise UserError("the decoder gives NaN or infinity for these images; check its weights")
     low, high = (float(value) for value in decoded.aminmax())
     if low < -_SLACK or high > 1 + _SLACK:
         logger.warning(
