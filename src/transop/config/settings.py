@@ -11,10 +11,11 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self
 
 import tomli_w
 from pydantic import BaseModel, ValidationError, model_validator
+from typing_extensions import TypeVar
 
 from transop.config.retired import DROPPED, RENAMED, upgrade
 from transop.config.sections import (
@@ -83,7 +84,7 @@ class Settings(Section):
         return settings_from_tree(tree, type(self))
 
 
-_Kind = TypeVar("_Kind", bound=Settings)
+_Kind = TypeVar("_Kind", bound=Settings, default=Settings)
 
 
 def settings_from_tree(tree: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
@@ -100,30 +101,12 @@ def recipe_names() -> list[str]:
     return sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name[-5:] == ".toml")
 
 
-@overload
 def load_settings(
     recipe: str | Path,
     overrides: Iterable[str] = (),
-    *,
+    kind: type[_Kind] = Settings,  # type: ignore[assignment]
     changes: Mapping[str, Any] | None = None,
-) -> Settings: ...
-
-
-@overload
-def load_settings(
-    recipe: str | Path,
-    overrides: Iterable[str],
-    kind: type[_Kind],
-    changes: Mapping[str, Any] | None = None,
-) -> _Kind: ...
-
-
-def load_settings(
-    recipe: str | Path,
-    overrides: Iterable[str] = (),
-    kind: type[Settings] = Settings,
-    changes: Mapping[str, Any] | None = None,
-) -> Settings:
+) -> _Kind:
     """Read a shipped recipe by name or a TOML file by path, then apply overrides.
 
     Args:
@@ -170,12 +153,9 @@ def _recipe_text(recipe: str | Path) -> tuple[str, str]:
             return read_regular(path, most_bytes=_LARGEST_RECIPE).decode("utf-8"), str(path)
         except FileNotFoundError:
             raise SettingsError(f"recipe file '{path}' does not exist") from None
-        except ValueError as error:  # no text, or a null byte in its name
-            raise SettingsError(f"recipe file '{path}' cannot be read: {error}") from None
-        except OSError as error:
-            raise SettingsError(
-                f"recipe file '{path}' cannot be read: {reason_of(error)}"
-            ) from None
+        except (OSError, ValueError) as error:  # no text, or a null byte in its name
+            reason = reason_of(error) if isinstance(error, OSError) else error
+            raise SettingsError(f"recipe file '{path}' cannot be read: {reason}") from None
     raise SettingsError(
         f"unknown recipe '{recipe}'{_did_you_mean(str(recipe), names)}; shipped recipes are "
         f"{', '.join(names)}, or give the path of a .toml file"

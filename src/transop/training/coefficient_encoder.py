@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import kl_div, log_softmax, one_hot
+from torch.nn.functional import kl_div, log_softmax
 
 from transop.data import ImageDataset
-from transop.errors import SettingsError
 from transop.evaluation import far_scale
 from transop.identity import Identity
 from transop.model import ManifoldAutoencoder
@@ -43,7 +42,7 @@ def train_coefficient_encoder(
     Args:
         session: the run.
         model: needs operators and a classifier; gets its coefficient encoder.
-        dataset: the images, and labels if the targets are labels.
+        dataset: the images.
 
     Returns:
         How often sampled moves keep identity and how far they go, on held-out images, and whose
@@ -66,7 +65,7 @@ def train_coefficient_encoder(
     latents = latents / model.latent_scale
     prior = _prior(session, model, dataset, latents)
     numbers: dict[str, Any] = {"identity": identity.describe()}
-    targets = _Targets(session, model, dataset, latents)
+    targets = _Targets(session, model, latents)
     classify: Classify = lambda points: model.classify_latents(points, gradients=True)  # noqa: E731
     if settings.distil and identity.domain == "image":
         classify, numbers["distilled_agreement"] = distil(
@@ -105,29 +104,14 @@ def _prior(
 
 
 class _Targets:
-    """The opinion every moved point should keep, as log-probabilities."""
+    """The classifier's opinion, which every moved point should keep, as log-probabilities."""
 
     def __init__(
-        self,
-        session: Session,
-        model: ManifoldAutoencoder,
-        dataset: ImageDataset,
-        latents: Float[Tensor, "n d"],
+        self, session: Session, model: ManifoldAutoencoder, latents: Float[Tensor, "n d"]
     ) -> None:
-        labels = session.settings.coefficient_encoder.target == "labels"
-        told = model.names_classes and Identity.of(model).source != "graph"
-        if labels and (dataset.labels is None or not told):
-            raise SettingsError(
-                f"coefficient_encoder.target = 'labels', but data set '{dataset.meta.name}' "
-                "has none or the identity is not a class; use 'classifier'"
-            )
         self._session, self._model, self._latents = session, model, latents
         self.outputs = tuple(model.classify_latents(latents[:1]).shape[1:])
         self._known: Tensor | None = None
-        if labels and dataset.labels is not None:
-            truth = torch.from_numpy(dataset.labels[dataset.splits["train"]])
-            known = one_hot(truth, self.outputs[0]).float().clamp_min(1e-12).log()
-            self._known = known.to(latents.device)
 
     def at(self, rows: Tensor) -> Float[Tensor, "b ..."]:
         """Give the target of some training images.

@@ -132,9 +132,7 @@ def _learn_once(
             return model
         model.classifier = train().eval()
         assert experiment.settings is not None
-        wanted = experiment.settings.updated(
-            ["coefficient_encoder.target=classifier", f"runtime.seed={seed}", "runtime.device=cpu"]
-        )
+        wanted = experiment.settings.updated([f"runtime.seed={seed}", "runtime.device=cpu"])
         unlabelled = dataclasses.replace(experiment.dataset, labels=None)
         session = Session.open(wanted, RunFolder(folder), progress)
         train_coefficient_encoder(session, model, unlabelled)

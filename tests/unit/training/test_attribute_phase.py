@@ -100,14 +100,6 @@ def test_the_coefficient_encoder_takes_attributes_for_identity(spots, make_sessi
     assert model.scales_at(model.encode(spots.batch([0, 1]))).shape == (2, 3)
 
 
-def test_labels_are_no_target_where_the_classifier_tells_attributes(spots, make_session):
-    model = fresh_model()
-    session = make_session(*SMALL, "coefficient_encoder.target=labels", "classifier.epochs=1")
-    train_classifier(session, model, spots)
-    with pytest.raises(SettingsError, match="the identity is not a class; use 'classifier'"):
-        train_coefficient_encoder(session, model, spots)
-
-
 def test_generated_faces_get_the_papers_sixteen(make_session):
     faces = generate_faces(20, image_size=16)
     model = fresh_model()
