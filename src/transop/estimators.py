@@ -151,7 +151,9 @@ class TransportOperatorLearner(_Base):
         check_whole("n_blocks", self.n_blocks, least=1)
         check_whole("n_neighbours", self.n_neighbours, least=1)
         self.n_features_in_ = rows.shape[1]
-        _note_names(self, X)
+        names = getattr(X, "columns", None)  # of a data frame
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.asarray(names, dtype=object)
         self._find_directions(rows)
         z = self._reduce(rows)
         chosen = self._choose_pairs(rows, pairs, features)
@@ -329,13 +331,7 @@ class _NoTable(DataError, TypeError):
 
 
 def check_matrix(values: Any, name: str, *, smallest: int = 1) -> Matrix:
-    """Read a table of finite numbers, or say in one line what is wrong with it.
-
-    Args:
-        values: anything NumPy reads as a table, or a tensor.
-        name: of the argument, for the message.
-        smallest: least number of rows.
-    """
+    """Read a table of finite numbers with so many rows, or say in one line what is wrong."""
     if hasattr(values, "toarray"):
         raise _NoTable(f"{name} is a sparse matrix; pass a dense one, e.g. {name}.toarray()")
     table = to_numpy(values, name)
@@ -405,13 +401,6 @@ def _count_directions(
         count = min(int(np.searchsorted(shares, _EXPLAINED)) + 1, _WIDE, most)
     rounded = -(-count // n_blocks) * n_blocks
     return rounded if rounded <= most else max(n_blocks, most // n_blocks * n_blocks)
-
-
-def _note_names(estimator: Any, X: Any) -> None:
-    """Remember the names of a data frame's columns, as scikit-learn's estimators do."""
-    names = getattr(X, "columns", None)
-    if names is not None and all(isinstance(name, str) for name in names):
-        estimator.feature_names_in_ = np.asarray(names, dtype=object)
 
 
 def _not_fitted(estimator: Any) -> Exception:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from transop.errors import ArtifactError
+from transop.errors import ArtifactError, show
 
 # Far beyond any network that fits into memory, and small enough for sizes to be multiplied.
 _LARGEST = 1_000_000
@@ -179,15 +179,8 @@ def check_description(config: Any, where: str) -> ModelDescription:
     try:
         return ModelDescription.model_validate(config)
     except ValidationError as error:
-        raise ArtifactError(f"{where} has an impossible description: {_first(error)}") from None
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "value_error":
-        return message
-    place = ".".join(str(part) for part in first["loc"])
-    shown = repr(first["input"])
-    shown = shown if len(shown) <= 60 else f"{shown[:60]}..."
-    return f"{place} = {shown}: {message}"
+        first = error.errors(include_url=False)[0]
+        message = first["msg"].removeprefix("Value error, ")
+        if first["type"] != "value_error":
+            message = f"{'.'.join(map(str, first['loc']))} = {show(first['input'])}: {message}"
+        raise ArtifactError(f"{where} has an impossible description: {message}") from None

@@ -70,15 +70,10 @@ def map_rows(folder: Path) -> tuple[np.ndarray, Notes] | None:
 def write_rows(
     folder: Path, blocks: Iterable[np.ndarray], notes: Callable[[], Notes] = dict
 ) -> tuple[np.ndarray, Notes]:
-    """Write an array given a block of rows at a time, and map it.
+    """Write an array given a block of rows at a time, at least one, and map it with its notes.
 
-    Args:
-        folder: where to write; a damaged array there is replaced.
-        blocks: the rows in order, at least one block; only one is in memory at a time.
-        notes: called after the last block; what to keep beside the rows, as JSON values.
-
-    Returns:
-        The rows, mapped from disk, and the notes.
+    A damaged array in the folder is replaced. ``notes`` is called after the last block: what to
+    keep beside the rows, as JSON values.
     """
     with scratch_folder(folder.parent) as scratch:
         complete = scratch / "complete"

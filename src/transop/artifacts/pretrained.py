@@ -41,14 +41,9 @@ def write_pretrained(folder: Path, config: dict[str, Any], weights: dict[str, Te
 def read_pretrained(
     folder: str | Path, inspect: Inspect | None = None
 ) -> tuple[dict[str, Any], dict[str, Tensor], Path]:
-    """Read a model's description and weights from a folder or ``owner/name`` on the hub.
+    """Read a model's description, its weights and their file, from a folder or the hub.
 
-    Args:
-        folder: where the two files are.
-        inspect: checks the description and the shapes of the weights before any weight is read.
-
-    Returns:
-        The description, the weights, and the file they came from.
+    ``inspect`` checks the description and the shapes of the weights before any weight is read.
     """
     path = _local_folder(folder)
     shown = read_json(path / "config.json")

@@ -166,11 +166,7 @@ class RunFolder:
         return path
 
     def load_checkpoint(self, phase: str) -> tuple[dict[str, Any] | None, list[str]]:
-        """Read a phase's newest whole checkpoint.
-
-        Returns:
-            The state, or None if there is none, and a sentence for every damaged file passed over.
-        """
+        """Read a phase's newest whole checkpoint, with a sentence for every damaged one."""
         complaints: list[str] = []
         for path in reversed(self._checkpoint_files(phase)):
             try:

@@ -16,7 +16,7 @@ from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder
 from transop.operators import laplace_kl, sample_moves
 from transop.training.distillation import Classify, ask_classifier, distil
-from transop.training.latents import encode_split, make_pairs
+from transop.training.latents import encode_in, make_pairs
 from transop.training.loop import Loop
 from transop.training.measures import measure_moves
 from transop.training.neighbour_scales import neighbour_scales
@@ -39,14 +39,8 @@ def train_coefficient_encoder(
     Differs from the paper: the prior term is averaged over living operators only, so that its
     weight does not depend on how many died.
 
-    Args:
-        session: the run.
-        model: needs operators and a classifier; gets its coefficient encoder.
-        dataset: the images.
-
-    Returns:
-        How often sampled moves keep identity and how far they go, on held-out images, and whose
-        opinion identity is.
+    The model needs operators and a classifier. What is returned is how often sampled moves keep
+    identity and how far they go, on held-out images, and whose opinion identity is.
     """
     settings = session.settings.coefficient_encoder
     identity, multiplier = Identity.of(model), settings.scale_multiplier
@@ -59,10 +53,7 @@ def train_coefficient_encoder(
         ).to(session.device)
     for module in (model.autoencoder, identity.network):
         module.eval().requires_grad_(False)
-    latents = encode_split(
-        model.autoencoder, dataset, ranks=session.ranks, progress=session.progress
-    )
-    latents = latents / model.latent_scale
+    latents = encode_in(session, model.autoencoder, dataset) / model.latent_scale
     prior = _prior(session, model, dataset, latents)
     numbers: dict[str, Any] = {"identity": identity.describe()}
     targets = _Targets(session, model, latents)
@@ -191,9 +182,8 @@ def _closing_numbers(
 ) -> dict[str, Any]:
     living = model.operators.living()
     scales = model.scales_at(latents[:10_000]).mean(0)
-    numbers = measure_moves(model, dataset, session.generator(PHASE, "measure"))
     return {
-        **numbers,
+        **measure_moves(model, dataset, session.generator(PHASE, "measure")),
         "mean_scale": float(scales[living].mean()) if bool(living.any()) else 0.0,
         "mean_scales": [round(v, 5) for v in scales.tolist()],
     }

@@ -268,12 +268,9 @@ class Beyond:
     ) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b c h w"]] | None:
         """Give raw latents beyond the ends of paths and an image for each.
 
-        Args:
-            step: decides what is drawn, so that a resumed run draws the same.
-            batch_size: of all devices together; each gets its share.
-
-        Returns:
-            None, on every device, if the network gives values that are not finite on any of them.
+        The step decides what is drawn, so that a resumed run draws the same. The batch is that of
+        all devices together; each gets its share. If the network gives values that are not finite
+        on any of them, all get None.
         """
         generator = self._session.generator("fine_tuning", "beyond", step)
         drawn = torch.randint(len(self._rows), (2 * batch_size,), generator=generator)

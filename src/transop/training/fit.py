@@ -27,7 +27,7 @@ from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.diagnostics import OperatorMonitor
 from transop.training.fine_tuning import fine_tune
-from transop.training.latents import check_backbone, encode_split, make_pairs
+from transop.training.latents import check_backbone, encode_in, make_pairs
 from transop.training.measures import held_out_rows, measure_reconstruction
 from transop.training.operators import choose_weights, recall_weights, train_operators
 from transop.training.own_modules import build_own_model, own_modules
@@ -168,9 +168,7 @@ def _operator_phase(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
     pairs = make_pairs(session, model.autoencoder, dataset)
-    latents = encode_split(
-        model.autoencoder, dataset, ranks=session.ranks, progress=session.progress
-    )
+    latents = encode_in(session, model.autoencoder, dataset)
     chosen = choose_weights(session, latents, pairs)
     numbers = chosen | train_operators(session, model, latents, pairs)
     _set_prior_scale(model, dataset)
