@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from transop.config import AutoencoderSettings, Settings
+from transop.config import AutoencoderSettings
 from transop.data import ImageDataset
 from transop.errors import ArtifactError, SettingsError, show
 from transop.files import require_regular
@@ -57,9 +57,9 @@ def own_modules(settings: AutoencoderSettings) -> tuple[Call, Call | None]:
     assert settings.factory is not None
     setting = "autoencoder.factory"
     made = run_factory(setting, settings.factory, "an encoder and a decoder")
-    pair = made if isinstance(made, tuple) else (getattr(made, "encoder", made), None)
+    pair = made
     if not isinstance(made, tuple):
-        pair = (pair[0], getattr(made, "decoder", None))
+        pair = (getattr(made, "encoder", made), getattr(made, "decoder", None))
     if len(pair) != 2 or not callable(pair[0]) or not (pair[1] is None or callable(pair[1])):
         raise SettingsError(
             f"{setting} = '{settings.factory}' returned {show(made)}; return (encoder, decoder), "
@@ -92,7 +92,8 @@ def build_own_model(session: Session, dataset: ImageDataset) -> ManifoldAutoenco
         dimension=settings.autoencoder.latent_dimension,
         frozen=settings.fine_tuning.epochs == 0,
     )
-    if decoder is None and settings.classifier.domain == "image" and _wants_scales(settings):
+    wants_scales = settings.classifier.epochs > 0 and settings.coefficient_encoder.epochs > 0
+    if decoder is None and settings.classifier.domain == "image" and wants_scales:
         raise SettingsError(
             "classifier.domain = 'image', but the autoencoder has no decoder to show it moved "
             "points; set classifier.domain = 'latent'"
@@ -106,7 +107,3 @@ def build_own_model(session: Session, dataset: ImageDataset) -> ManifoldAutoenco
     model.sparsity_weight = settings.objective.sparsity_weight
     model.class_names = dataset.meta.class_names
     return model
-
-
-def _wants_scales(settings: Settings) -> bool:
-    return settings.classifier.epochs > 0 and settings.coefficient_encoder.epochs > 0
