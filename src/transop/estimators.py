@@ -34,10 +34,14 @@ if TYPE_CHECKING:
         def set_params(self, **params: Any) -> Any:
             """Change arguments of the constructor."""
 
+    _NotFitted = UserError
+
 else:
     try:
         from sklearn.base import BaseEstimator as _Base
+        from sklearn.exceptions import NotFittedError as _NotFitted
     except ImportError:
+        _NotFitted = UserError
 
         class _Base:
             """The part of scikit-learn's base class that needs no scikit-learn."""
@@ -310,7 +314,9 @@ class TransportOperatorLearner(_Base):
 
     def _check_fitted(self, X: Any, name: str = "X", smallest: int = 1) -> Matrix:
         if not hasattr(self, "learned_"):
-            raise _not_fitted(self)
+            raise _NotFitted(
+                f"this {type(self).__name__} has not learned anything yet; call fit first"
+            )
         rows = check_matrix(X, name, smallest=smallest)
         if rows.shape[1] != self.n_features_in_:
             raise DataError(
@@ -401,13 +407,3 @@ def _count_directions(
         count = min(int(np.searchsorted(shares, _EXPLAINED)) + 1, _WIDE, most)
     rounded = -(-count // n_blocks) * n_blocks
     return rounded if rounded <= most else max(n_blocks, most // n_blocks * n_blocks)
-
-
-def _not_fitted(estimator: Any) -> Exception:
-    message = f"this {type(estimator).__name__} has not learned anything yet; call fit first"
-    try:
-        from sklearn.exceptions import NotFittedError
-    except ImportError:
-        return UserError(message)
-    error: Exception = NotFittedError(message)
-    return error

@@ -20,16 +20,11 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process and how many there are; they call the same methods in the same order.
+    """This process and how many there are; they call the same methods in the same order."""
 
-    Attributes:
-        rank: the number of this process, from 0.
-        n_ranks: how many there are.
-        device: where tensors must be for the processes to exchange them.
-    """
-
-    rank: int = 0
+    rank: int = 0  # the number of this process, from 0
     n_ranks: int = 1
+    # Where tensors must be for the processes to exchange them.
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     def in_turns(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -17,6 +17,10 @@ Size = Annotated[int, Field(ge=1, le=_LARGEST)]
 Scale = Annotated[float, Field(ge=_SMALLEST_SCALE, le=_LARGEST_SCALE)]
 Name = Annotated[str, Field(max_length=_LONGEST_NAME)]
 Names = Annotated[list[Name], Field(max_length=_MOST_NAMES)]
+
+
+_Network = TypeVar("_Network", bound=str)
+_Numbers = TypeVar("_Numbers", bound=BaseModel)
 
 
 class _Part(BaseModel):
@@ -84,25 +88,9 @@ class AttributeNumbers(_Part):
     trunk: Name = "resnet18"
 
 
-class LeNetDescription(_Part):
-    """A ``lenet``."""
-
-    network: Literal["lenet"]
-    numbers: LeNetNumbers
-
-
-class LatentClassifierDescription(_Part):
-    """A ``latent-mlp``."""
-
-    network: Literal["latent-mlp"]
-    numbers: LatentClassifierNumbers
-
-
-class AttributeDescription(_Part):
-    """An ``attributes`` classifier."""
-
-    network: Literal["attributes"]
-    numbers: AttributeNumbers
+class _Known(_Part, Generic[_Network, _Numbers]):
+    network: _Network
+    numbers: _Numbers
 
 
 class FactoryDescription(_Part):
@@ -112,7 +100,9 @@ class FactoryDescription(_Part):
 
 
 KnownClassifier = Annotated[
-    LeNetDescription | LatentClassifierDescription | AttributeDescription,
+    _Known[Literal["lenet"], LeNetNumbers]
+    | _Known[Literal["latent-mlp"], LatentClassifierNumbers]
+    | _Known[Literal["attributes"], AttributeNumbers],
     Field(discriminator="network"),
 ]
 

@@ -44,11 +44,6 @@ class ExtrapolationResult:
         """The same for the straight line to the path's end point."""
         return [float(value) for value in self.control_correct.mean(0)]
 
-    def interval(self) -> list[float]:
-        """Half-width of the 95 % interval of the accuracy, at each time."""
-        share = self.correct.mean(0)
-        return [float(v) for v in 1.96 * (share * (1 - share) / len(self.correct)).sqrt()]
-
 
 def lead_over(
     ours: Float[Tensor, "pairs t"], theirs: Float[Tensor, "pairs t"]

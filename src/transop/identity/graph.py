@@ -31,18 +31,14 @@ _RESTARTS = 8  # of k-means, the best of which counts
 class Communities:
     """The parts of a neighbour graph.
 
-    Attributes:
-        members: the community of every point.
-        shares: how much of every point's neighbourhood belongs to each community; rows sum to
-            one. Points in the middle of a community have a share near one, points on a border
-            are divided.
-        eigenvalues: of the normalised adjacency matrix, largest first; a large gap after the
-            k-th says that there are k communities.
+    The shares say how much of every point's neighbourhood belongs to each community. Points in the
+    middle of a community have a share near one, points on a border are divided. A large gap after
+    the k-th eigenvalue says that there are k communities.
     """
 
-    members: Int[np.ndarray, " n"]
-    shares: Float[np.ndarray, "n k"]
-    eigenvalues: Float[np.ndarray, " e"]
+    members: Int[np.ndarray, " n"]  # the community of every point
+    shares: Float[np.ndarray, "n k"]  # rows sum to one
+    eigenvalues: Float[np.ndarray, " e"]  # of the normalised adjacency matrix, largest first
 
     @property
     def n_communities(self) -> int:
@@ -75,12 +71,7 @@ def find_communities(
 
     The eigenvectors of D^(-1/2) W D^(-1/2) with the largest eigenvalues are those of the
     normalised Laplacian with the smallest. Their rows, scaled to length one, are grouped by
-    k-means.
-
-    Args:
-        graph: symmetric weights, as `neighbour_graph` gives them.
-        n_communities: how many; if not given, where the gap between eigenvalues is largest.
-        seed: of k-means and of the eigenvectors' first guess.
+    k-means. Without a number of communities, the largest gap between eigenvalues gives it.
     """
     n = graph.shape[0]
     if n_communities is not None and not 2 <= n_communities < n:
