@@ -264,7 +264,7 @@ class CoefficientEncoderSettings(Section):
 
 
 class RuntimeSettings(Section):
-    """Where and how the run computes; nothing here changes what is learned but the seed."""
+    """Where and how the run computes; apart from the seed, nothing here changes what is learned."""
 
     seed: int = Field(0, ge=0, lt=2**63)
     device: str = "auto"
@@ -272,5 +272,9 @@ class RuntimeSettings(Section):
     threads: int | None = Field(
         None, ge=1, le=1024, description="of torch on the CPU; torch's own choice if left out"
     )
-    precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    precision: Literal["auto", "32-true", "bf16-mixed"] = Field(
+        "32-true",
+        description="of the networks in training; auto: mixed where the processor computes with "
+        "bfloat16",
+    )
     checkpoint_seconds: float = Field(60.0, ge=0, description="least time between checkpoints")

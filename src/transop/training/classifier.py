@@ -163,7 +163,7 @@ def _train(
     """Train a classifier on targets: a class number each, or a share of every class."""
     settings = session.settings.classifier
     optimiser = torch.optim.Adam(
-        classifier.parameters(), settings.learning_rate, weight_decay=WEIGHT_DECAY
+        classifier.parameters(), settings.learning_rate, weight_decay=WEIGHT_DECAY, fused=True
     )
     wrapped = session.set_up(classifier)
     loop = Loop.over(

@@ -126,7 +126,7 @@ def _train(
     prior: Float[Tensor, "#n m"],
 ) -> None:
     settings = session.settings.coefficient_encoder
-    optimiser = torch.optim.Adam(encoder.parameters(), settings.learning_rate)
+    optimiser = torch.optim.Adam(encoder.parameters(), settings.learning_rate, fused=True)
     noise = session.generator(PHASE, "coefficients")
     operators, living = model.operators.operators.detach(), model.operators.living()
     wrapped = session.set_up(encoder)

@@ -18,6 +18,7 @@ PHASE = "distillation"
 _WIDTH = 512
 _STEPS_PER_SAMPLE = 1 / 20  # 60,000 samples: 3,000 steps of 500
 _BATCH = 500
+_RATE = 2e-3
 _ASKED = 1000  # points decoded at once
 
 Classify = Callable[[Float[Tensor, "b d"]], Float[Tensor, "b ..."]]
@@ -50,7 +51,7 @@ def distil(
             nn.Linear(_WIDTH, prod(outputs)),
             nn.Unflatten(1, outputs),
         ).to(session.device)
-    optimiser = torch.optim.Adam(student.parameters(), 1e-3)
+    optimiser = torch.optim.Adam(student.parameters(), _RATE, fused=True)
     n_steps = int(n_samples * _STEPS_PER_SAMPLE)
     choice = session.generator(PHASE, "choice")
     loop = Loop(
@@ -76,7 +77,7 @@ def distil(
         value = kl_div(guess, opinions[rows], reduction="batchmean", log_target=True)
         if not loop.check(value):
             continue
-        loop.descend(optimiser, value, 1e-3 * (1 - step / n_steps))
+        loop.descend(optimiser, value, _RATE * (1 - step / n_steps))
         loop.record(loss=value.item())
     loop.save()  # the next loop may be interrupted: this one need not be run again
     student.eval()

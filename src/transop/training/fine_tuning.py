@@ -152,7 +152,7 @@ class _Tuner:
         self._settings, self._extras = settings.fine_tuning, settings.beyond_paper
         objective = settings.fine_tuning_objective
         self.learner = DictionaryLearner(session, model.operators, PHASE, objective)
-        self.optimiser = torch.optim.Adam(model.autoencoder.parameters())
+        self.optimiser = torch.optim.Adam(model.autoencoder.parameters(), fused=True)
         decodes = self._extras.arrival_weight > 0
         self._through = session.set_up(_Through(model.autoencoder, decode_moved=decodes))
         self.watched: Tensor = torch.zeros(1, model.latent_dimension)
@@ -206,7 +206,8 @@ class _Tuner:
         """Carry the first half of a batch to the second half, differentiably but for c."""
         z0, z1 = self._scaled(raw).chunk(2)
         coefficients = self.learner.infer(z0.detach(), z1.detach())
-        moved = transport(self._model.operators.operators.detach(), coefficients, z0)
+        with torch.autocast(raw.device.type, enabled=False):  # paths need single precision
+            moved = transport(self._model.operators.operators.detach(), coefficients, z0)
         return moved * self._model.latent_scale
 
     def _distance(self, raw: Float[Tensor, "b d"], moved: Float[Tensor, "h d"]) -> Tensor:

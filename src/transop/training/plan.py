@@ -31,6 +31,7 @@ from transop.operators import sample_moves
 from transop.pairs import BACKBONES, extract_features
 from transop.pairs.features import input_size_for
 from transop.progress import Progress, silent
+from transop.training.session import computes_in_half
 from transop.training.threads import fastest_threads, time_calls
 
 logger = logging.getLogger(__name__)
@@ -101,7 +102,7 @@ def make_plan(
     base: dict[str, Any] = {
         "recipe": "fit",
         "data": {"source": source},
-        "runtime": {"seed": seed, "device": device},
+        "runtime": {"seed": seed, "device": device, "precision": "auto"},
         "autoencoder": {"latent_dimension": 2},
     }
     start = time.monotonic()
@@ -253,11 +254,14 @@ class _Planner:
         prefer_channels_last(network)
         optimiser = torch.optim.Adam(network.parameters(), 1e-4)
         rows = self.images.splits["train"][: self.batch]
+        mixed = computes_in_half(torch.device("cpu"))
 
         def step() -> None:
             images = self.images.batch(rows).contiguous(memory_format=torch.channels_last)
             optimiser.zero_grad()
-            torch.autograd.backward(mse_loss(network.decode(network.encode(images)), images))
+            with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+                decoded = network(images)
+            torch.autograd.backward(mse_loss(decoded.float(), images))
             optimiser.step()
 
         return _seconds(step)

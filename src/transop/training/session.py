@@ -134,7 +134,8 @@ class Session:
         """
         if self.ranks.n_ranks > 1:
             share_batch_norm(module)
-        if self.settings.runtime.precision == "32-true":
+        wanted = self.settings.runtime.precision
+        if wanted == "32-true" or (wanted == "auto" and not computes_in_half(self.device)):
             return module
 
         def in_half(*inputs: Any) -> Any:
@@ -212,6 +213,15 @@ def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterat
     finally:
         for number, before in kept.items():
             signal.signal(number, before)
+
+
+def computes_in_half(device: torch.device) -> bool:
+    """Say whether a device has instructions for bfloat16; elsewhere it is slower than float32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    # Older versions of torch cannot tell.
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return device.type == "cpu" and bool(known.get("avx512_bf16") or known.get("amx_bf16"))
 
 
 def choose_device(runtime: RuntimeSettings, local_rank: int = 0) -> torch.device:

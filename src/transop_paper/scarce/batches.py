@@ -190,7 +190,8 @@ class TrainingImages:
     def _move(self, rows: Int[Tensor, " n"]) -> tuple[Float[Tensor, "n c h w"], float]:
         assert self._augment is not None
         assert self._latents is not None
-        names = self._labels[rows].to(self._latents.device)
+        named = self._row.labels != "none"  # groups of the neighbour graph are not the labels
+        names = self._labels[rows].to(self._latents.device) if named else None
         pictures, accepted = self._augment.sample(self._latents[rows], names)
         pictures, accepted = pictures.cpu(), accepted.cpu()
         pictures[~accepted] = self._images[rows[~accepted]]

@@ -27,7 +27,7 @@ from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
 from transop.run import Run
 from transop_paper.scarce.batches import TrainingImages
-from transop_paper.scarce.few_label_identity import learn_identity
+from transop_paper.scarce.few_label_identity import find_identity, learn_identity
 from transop_paper.scarce.protocol import Protocol, draw_labelled, score, train_network
 from transop_paper.scarce.rows import Row
 from transop_paper.scarce.unlabelled import Classify, UnlabelledRow
@@ -256,7 +256,9 @@ def _make_augment(
     model = experiment.model
     if model is None or experiment.settings is None:
         raise UserError(f"row '{row.name}' needs a trained run; give one with --run")
-    if row.needs_own_identity:
+    if row.labels == "none":
+        model = find_identity(experiment, progress=progress)
+    elif row.needs_own_identity:
         model = learn_identity(experiment, images, labels, seed=seed, progress=progress)
     return TransportAugment(
         model,

@@ -1,4 +1,4 @@
-"""Classifier and coefficient encoder trained from the labelled images of one seed alone.
+"""Classifier and coefficient encoder from the labelled images of one seed, or from no label.
 
 The run's autoencoder and operators have seen images without labels. Whatever uses labels is
 trained here: three small networks on elastically distorted images, whose probabilities are
@@ -24,7 +24,7 @@ from transop.data import ImageDataset
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder, LatentClassifier, LeNet
 from transop.progress import Progress, silent
-from transop.training import Session, train_coefficient_encoder
+from transop.training import Session, train_classifier, train_coefficient_encoder
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.protocol import Protocol, descend, new_network, train_network
 from transop_paper.scarce.rows import Row, known_rows
@@ -35,6 +35,15 @@ if TYPE_CHECKING:
 _MEMBERS = 3
 _MEMBER_STEPS_SHARE = 0.5  # of the protocol's steps
 _OPINION_STEPS = 1_500
+# What `transop fit` does with a folder that has no labels.
+WITHOUT_LABELS = (
+    "identity.source=graph",
+    "coefficient_encoder.target=classifier",
+    "coefficient_encoder.prior=neighbours",
+    "coefficient_encoder.scale_multiplier=neighbours",
+    "coefficient_encoder.kl_weight=0.3",
+    "runtime.device=cpu",
+)
 
 
 class Committee(nn.Module):
@@ -102,6 +111,28 @@ def learn_identity_from_opinion(
     bare = _bare(experiment, classifier, "latent")
     folder = experiment.identity_folder(seed, "graph")
     return _learn_once(experiment, bare, train, seed, folder, progress)
+
+
+def find_identity(experiment: Experiment, *, progress: Progress = silent) -> ManifoldAutoencoder:
+    """Give a copy of the run's model whose identity and encoder come from its neighbour graph.
+
+    No label is read, so all seeds share the result; it is kept in a folder.
+    """
+    assert experiment.model is not None
+    assert experiment.settings is not None
+    folder = experiment.identity_folder(experiment.settings.runtime.seed, "communities")
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".lock"):
+        if not (folder / "model.safetensors").exists():
+            wanted = experiment.settings.updated(WITHOUT_LABELS)
+            session = Session.open(wanted, RunFolder(folder), progress)
+            model = copy.deepcopy(experiment.model)
+            model.coefficient_encoder = None
+            unlabelled = dataclasses.replace(experiment.dataset, labels=None)
+            train_classifier(session, model, unlabelled)
+            train_coefficient_encoder(session, model, unlabelled)
+            model.save_pretrained(folder)
+    return ManifoldAutoencoder.from_pretrained(folder)
 
 
 def _bare(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from transop.errors import UserError
 
-Labels = Literal["100", "all"]
+Labels = Literal["none", "100", "all"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ class Row:
         title: what it is called in the table.
         moves: where the scales of learned moves come from; None for no learned moves.
         labels: what classifier, coefficient encoder and guard were trained from, where the row
-            has them: the same 100 labels, or all labels of the training split.
+            has them: nothing but images, the same 100 labels, or all labels of the training
+            split.
         multiplier: factor on the scales.
         n_steps: length of the random walk.
         threshold: probability a guard insists on; None for no guard.
@@ -109,7 +110,7 @@ class Row:
         """Say in words which labels went into the row."""
         if self.unlabelled is not None:
             return "the 100 labels, all training images without labels"
-        if self.labels == "100" or self.moves in (None, "prior"):
+        if self.labels != "all" or self.moves in (None, "prior"):
             return "the 100 labels only"
         return "all training labels, for the encoder" + (" and the guard" if self.threshold else "")
 
@@ -125,6 +126,13 @@ _MOVES: dict[str, dict[str, Any]] = {
         "labels": "all",
         "n_steps": 10,
         "threshold": 0.8,
+    },
+    "transport-graph": {"title": "Transport, encoder without labels", "labels": "none"},
+    "transport-graph-guarded": {
+        "title": "Transport, encoder and guard without labels",
+        "labels": "none",
+        "multiplier": 1.5,
+        "threshold": 0.5,
     },
     "transport-100": {"title": "Transport, encoder from the 100 labels"},
     "transport-100-guarded": {
