@@ -17,7 +17,14 @@ from torch import Tensor
 
 from transop.data.arrays import to_numpy
 from transop.errors import DataError, UserError
-from transop.inputs import check_choice, check_number, check_seed, check_times, check_whole
+from transop.inputs import (
+    check_choice,
+    check_indices,
+    check_number,
+    check_seed,
+    check_times,
+    check_whole,
+)
 from transop.learning import LearnedOperators, learn_operators
 from transop.learning.step import infer_quietly, measure_paths
 from transop.operators import sample_moves, transport_path
@@ -374,14 +381,9 @@ def check_matrix(values: Any, name: str, *, smallest: int = 1) -> Matrix:
 
 def _check_pair_list(pairs: Any, rows: Matrix) -> Int64[Tensor, "p 2"]:
     table = to_numpy(pairs, "pairs")
-    if table.ndim != 2 or table.shape[1] != 2 or not np.issubdtype(table.dtype, np.integer):
-        raise DataError(
-            f"pairs has type {table.dtype} and shape {table.shape}; pass row numbers of shape "
-            "(pairs, 2)"
-        )
-    if len(table) == 0 or table.min() < 0 or table.max() >= len(rows):
-        raise DataError(f"pairs must name rows of X, from 0 to {len(rows) - 1}, at least one pair")
-    return torch.from_numpy(table.astype(np.int64))
+    if table.ndim != 2 or table.shape[1] != 2:
+        raise DataError(f"pairs has shape {table.shape}; pass row numbers of shape (pairs, 2)")
+    return check_indices("pairs", table.reshape(-1), len(rows)).reshape(-1, 2)
 
 
 def _check_components(wanted: Any) -> int | float | str:

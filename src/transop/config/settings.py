@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import tomli_w
-from pydantic import BaseModel, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 from typing_extensions import TypeVar
 
 from transop.config.retired import DROPPED, RENAMED, upgrade
@@ -223,7 +223,9 @@ def _one_line(error: ValidationError, kind: type[Settings]) -> str:
             return f"unknown setting '{key}'; it is now '{RENAMED[key]}'"
         if key in DROPPED:
             return f"unknown setting '{key}'; it no longer exists, the value is {DROPPED[key]!r}"
-        valid = _valid_keys(location[:-1], kind)
+        # Sections lie one level deep.
+        model: Any = kind.model_fields[location[0]].annotation if len(location) > 1 else kind
+        valid = list(model.model_fields)
         hint = _did_you_mean(location[-1], valid)
         return f"unknown setting '{key}'{hint}; valid keys here: {', '.join(valid)}"
     message = first["msg"].removeprefix("Value error, ")
@@ -237,17 +239,6 @@ def _one_line(error: ValidationError, kind: type[Settings]) -> str:
     more = len(error.errors()) - 1
     others = f" (and {more} more)" if more and first["type"] != "literal_error" else ""
     return f"'{key}' = {show(first['input'])}: {message}{hint}{others}"
-
-
-def _valid_keys(path: list[str], kind: type[Settings]) -> list[str]:
-    model: type[BaseModel] = kind
-    for part in path:
-        field = model.model_fields.get(part)
-        annotation = field.annotation if field else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
-        model = annotation
-    return list(model.model_fields)
 
 
 def _did_you_mean(word: str, choices: Iterable[str]) -> str:

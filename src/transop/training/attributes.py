@@ -51,7 +51,7 @@ def make_attribute_classifier(
 ) -> tuple[AttributeNet, dict[str, Any]]:
     """Build the attribute classifier the settings ask for, and what builds it again."""
     settings = session.settings.classifier
-    names = attributes_to_tell(settings, dataset)
+    names = _attributes_to_tell(settings, dataset)
     weights: str | Path | None = settings.imagenet_weights
     if weights == "published":
         weights = published_resnet(cache_folder())
@@ -62,7 +62,7 @@ def make_attribute_classifier(
     return network, {"network": "attributes", "numbers": numbers}
 
 
-def attributes_to_tell(settings: ClassifierSettings, dataset: ImageDataset) -> tuple[str, ...]:
+def _attributes_to_tell(settings: ClassifierSettings, dataset: ImageDataset) -> tuple[str, ...]:
     """Name the attributes to learn: those asked for, else the paper's sixteen, else all."""
     if dataset.attributes is None or dataset.meta.attribute_names is None:
         raise SettingsError(

@@ -145,16 +145,11 @@ def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]
 def _autoencoder_phase(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
-    if isinstance(model.autoencoder, ModuleAutoencoder):
-        return _describe_modules(model, dataset)
-    obtain_autoencoder(session, model.autoencoder, dataset)
-    return dict(measure_reconstruction(model, dataset))
-
-
-def _describe_modules(model: ManifoldAutoencoder, dataset: ImageDataset) -> dict[str, Any]:
-    """Measure modules of the user's own, which are taken as they are."""
     network = model.autoencoder
-    assert isinstance(network, ModuleAutoencoder)
+    if not isinstance(network, ModuleAutoencoder):
+        obtain_autoencoder(session, network, dataset)
+        return dict(measure_reconstruction(model, dataset))
+    # Modules of the user's own are taken as they are.
     numbers: dict[str, Any] = {"latent_dimension": network.own.latent_dimension}
     if network.principal is not None:
         numbers["explained_variance"] = network.principal.explained

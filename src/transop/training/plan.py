@@ -227,7 +227,8 @@ class _Planner:
 
     def _pairs(self, budget: float) -> tuple[str, float]:
         """Pair by perceptual features if the time allows it, else by latents."""
-        searching = 2 * self.n**2 / (1e9 * _gigaflops())  # per feature
+        left = torch.randn(1024, 512)  # how fast does this machine multiply matrices?
+        searching = self.n**2 * _seconds(lambda: left @ left.T) / (1024 * 1024 * 512)  # per feature
         latent = searching * self.dimension + 5e-9 * self.n**2
         try:
             few = self.images.subset(self.images.splits["train"][:64])
@@ -332,9 +333,3 @@ def _seconds(work: Callable[[], Any], *, warm: bool = True) -> float:
     if warm:
         work()
     return time_calls(work, _TRIAL_SECONDS, most=50)
-
-
-def _gigaflops() -> float:
-    """Measure how fast this machine multiplies matrices."""
-    left = torch.randn(1024, 512)
-    return 2 * 1024 * 1024 * 512 / _seconds(lambda: left @ left.T) / 1e9
