@@ -6,6 +6,7 @@ class, and everything but its own tools (clone, Pipeline, GridSearchCV) works.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import numbers
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,43 +31,30 @@ from transop.learning.step import infer_quietly, measure_paths
 from transop.operators import sample_moves, transport_path
 from transop.pairs.neighbours import nearest_neighbours
 
-if TYPE_CHECKING:
 
-    class _Base:
-        """What both base classes offer."""
+class _WithoutSklearn:
+    """The part of scikit-learn's base class that needs no scikit-learn."""
 
-        def get_params(self, deep: bool = True) -> dict[str, Any]:
-            """Give the arguments of the constructor."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Give the arguments of the constructor."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
-        def set_params(self, **params: Any) -> Any:
-            """Change arguments of the constructor."""
+    def set_params(self, **params: Any) -> Any:
+        """Change arguments of the constructor."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise UserError(f"unknown parameter {name!r}; choose from {sorted(known)}")
+            setattr(self, name, value)
+        return self
 
-    _NotFitted = UserError
 
-else:
-    try:
+_Base = _WithoutSklearn
+_NotFitted = UserError
+if not TYPE_CHECKING:
+    with contextlib.suppress(ImportError):
         from sklearn.base import BaseEstimator as _Base
         from sklearn.exceptions import NotFittedError as _NotFitted
-    except ImportError:
-        _NotFitted = UserError
-
-        class _Base:
-            """The part of scikit-learn's base class that needs no scikit-learn."""
-
-            def get_params(self, deep=True):
-                """Give the arguments of the constructor."""
-                return {
-                    name: getattr(self, name) for name in inspect.signature(type(self)).parameters
-                }
-
-            def set_params(self, **params):
-                """Change arguments of the constructor."""
-                known = self.get_params()
-                for name, value in params.items():
-                    if name not in known:
-                        raise UserError(f"unknown parameter {name!r}; choose from {sorted(known)}")
-                    setattr(self, name, value)
-                return self
 
 
 # Above this many dimensions operators act on the first principal directions alone.

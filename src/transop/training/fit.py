@@ -218,26 +218,24 @@ def build_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:
     """Build the untrained model that the settings describe."""
     settings = session.settings
     if settings.autoencoder.factory is not None:
-        return build_own_model(session, dataset)
-    with session.seeded("weights", "autoencoder"):
-        network = build_autoencoder(
-            settings.autoencoder.network,
-            image_size=dataset.image_size,
-            channels=dataset.n_channels,
-            latent_dimension=settings.autoencoder.latent_dimension,
-            width=settings.autoencoder.width,
-        )
-    operators = TransportOperators(
+        model = build_own_model(session, dataset)
+    else:
+        with session.seeded("weights", "autoencoder"):
+            network = build_autoencoder(
+                settings.autoencoder.network,
+                image_size=dataset.image_size,
+                channels=dataset.n_channels,
+                latent_dimension=settings.autoencoder.latent_dimension,
+                width=settings.autoencoder.width,
+            )
+        prefer_channels_last(network)
+        model = ManifoldAutoencoder(network, TransportOperators(1, network.shape.latent_dimension))
+    model.operators = TransportOperators(
         settings.operators.n_operators,
-        settings.autoencoder.latent_dimension,
+        model.autoencoder.shape.latent_dimension,
         n_blocks=settings.operators.n_blocks,
         generator=session.generator("weights", "operators"),
     )
-    model = ManifoldAutoencoder(
-        network,
-        operators,
-        sparsity_weight=settings.objective.sparsity_weight,
-        class_names=dataset.meta.class_names,
-    )
-    prefer_channels_last(model)
+    model.sparsity_weight = settings.objective.sparsity_weight
+    model.class_names = dataset.meta.class_names
     return model
