@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PositiveFloat,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, field_validator
 
 from transop.errors import show
 
@@ -137,7 +130,7 @@ class OperatorSettings(Section):
     )
     n_operators: int = Field(16, ge=1, le=1024)
     n_blocks: int = Field(1, ge=1)
-    latent_scale: float | Literal["auto"] = "auto"
+    latent_scale: PositiveFloat | Literal["auto"] = "auto"
     learning_rate: float = Field(2e-3, gt=0)
     schedule: Literal["constant", "cosine"] = "constant"
     epochs: float = Field(15, ge=0)
@@ -152,12 +145,6 @@ class OperatorSettings(Section):
                 "leave the phase out with operators.epochs = 0"
             )
         return value
-
-    @model_validator(mode="after")
-    def _scale_is_positive(self) -> OperatorSettings:
-        if self.latent_scale != "auto" and self.latent_scale <= 0:
-            raise ValueError(f"latent_scale must be positive or 'auto', got {self.latent_scale}")
-        return self
 
 
 class FineTuningSettings(Section):
@@ -272,7 +259,6 @@ class CoefficientEncoderSettings(Section):
         0.1,
         description="where scales begin; 'neighbours': moves half the way to the nearest image",
     )
-    target: Literal["labels", "classifier"] = "classifier"
     distil: bool = Field(True, description="train against a latent copy of classifier(decoder(z))")
     distil_samples: int = Field(60_000, ge=1_000)
 

@@ -56,13 +56,10 @@ class ManifoldAutoencoder(LatentModel):
     def config(self) -> dict[str, Any]:
         """Describe everything but the weights, by names and numbers."""
         encoder = self.coefficient_encoder
+        sizes = ("n_operators", "dimension", "n_blocks")
         return {
             "autoencoder": self.autoencoder.architecture(),
-            "operators": {
-                "n_operators": self.operators.n_operators,
-                "dimension": self.operators.dimension,
-                "n_blocks": self.operators.n_blocks,
-            },
+            "operators": {name: getattr(self.operators, name) for name in sizes},
             "latent_scale": self.latent_scale,
             "sparsity_weight": self.sparsity_weight,
             "prior_scale": self.prior_scale,
@@ -76,9 +73,8 @@ class ManifoldAutoencoder(LatentModel):
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``model.safetensors`` and ``config.json`` into a folder, each in one step."""
-        write_pretrained(
-            check_path("folder", folder), self._checked_config(), dict(self.state_dict())
-        )
+        path = check_path("folder", folder)
+        write_pretrained(path, self._checked_config(), dict(self.state_dict()))
 
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Upload the model to ``owner/name`` on the Hugging Face hub and give its address."""
@@ -122,7 +118,9 @@ class ManifoldAutoencoder(LatentModel):
                 classifier_recipe=config["classifier"],
             )
             prefer_channels_last(model)
-            model._load_weights(weights)
+            if model.classifier is None:
+                weights = {k: v for k, v in weights.items() if not k.startswith("classifier.")}
+            model.load_state_dict(weights)
         except (TypeError, ValueError, RuntimeError) as error:
             first = str(error).splitlines()[-1].strip()
             raise ArtifactError(f"'{origin}' does not fit its description: {first}") from None
@@ -160,11 +158,11 @@ class ManifoldAutoencoder(LatentModel):
             frozen: keep the modules' weights as they are.
             device: where the modules go; they stay where they are if left out.
         """
+        if dimension is not None:
+            dimension = check_whole("dimension", dimension, least=1)
         options = {
             "n_operators": check_whole("n_operators", n_operators, least=0),
-            "dimension": None
-            if dimension is None
-            else check_whole("dimension", dimension, least=1),
+            "dimension": dimension,
             "explained": check_number("explained", explained, "a share, from 0 to 1", high=1),
             "frozen": check_flag("frozen", frozen),
         }
@@ -225,8 +223,7 @@ class ManifoldAutoencoder(LatentModel):
         self.autoencoder = network
         self.operators = TransportOperators(n_operators, network.shape.latent_dimension)
         self.to(batch.device)
-        lengths = torch.linalg.vector_norm(self.encode(batch), dim=-1)
-        mean = float(lengths.mean())
+        mean = float(torch.linalg.vector_norm(self.encode(batch), dim=-1).mean())
         self.latent_scale = mean if mean > 0 else 1.0
         if not network.has_decoder:
             self.remember(batch)
@@ -236,11 +233,6 @@ class ManifoldAutoencoder(LatentModel):
         config = self.config()
         check_description(config, "this model cannot be stored: it")
         return config
-
-    def _load_weights(self, weights: dict[str, Tensor]) -> None:
-        if self.classifier is None:
-            weights = {k: v for k, v in weights.items() if not k.startswith("classifier.")}
-        self.load_state_dict(weights)
 
 
 def _device_of(network: ModuleAutoencoder, wanted: torch.device | None) -> torch.device:

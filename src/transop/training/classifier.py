@@ -43,13 +43,8 @@ def train_classifier(
 ) -> dict[str, Any]:
     """Give a model its identity: from labels or attributes, the user's classifier, or the graph.
 
-    Args:
-        session: the run; ``identity.source`` says which of them.
-        model: gets the identity.
-        dataset: the images.
-
-    Returns:
-        Whose opinion it is, and how good it is, where that can be measured.
+    ``identity.source`` says which of them. What is returned is whose opinion it is, and how good
+    it is, where that can be measured.
     """
     source = choose_source(session.settings, dataset)
     if source is None:

@@ -36,7 +36,6 @@ _OPINION_STEPS = 1_500
 # What `transop fit` does with a folder that has no labels.
 WITHOUT_LABELS = (
     "identity.source=graph",
-    "coefficient_encoder.target=classifier",
     "coefficient_encoder.prior=neighbours",
     "coefficient_encoder.scale_multiplier=neighbours",
     "coefficient_encoder.kl_weight=0.3",
@@ -159,9 +158,7 @@ def _learn_once(
             model.prior_scale = state["prior_scale"]
             return model
         model.classifier = train().eval()
-        wanted = experiment.settings.updated(
-            ["coefficient_encoder.target=classifier", f"runtime.seed={seed}", "runtime.device=cpu"]
-        )
+        wanted = experiment.settings.updated([f"runtime.seed={seed}", "runtime.device=cpu"])
         unlabelled = dataclasses.replace(experiment.dataset, labels=None)
         session = Session.open(wanted, RunFolder(folder), experiment.progress)
         train_coefficient_encoder(session, model, unlabelled)
