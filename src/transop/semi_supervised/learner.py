@@ -37,25 +37,16 @@ _LENGTH = 0.2  # of a move, relative to the latent
 
 @dataclass(frozen=True)
 class FewLabelClassifier:
-    """A classifier, and how often it is right as far as the few labels can tell.
+    """A classifier, and how often it is right as far as the few labels can tell."""
 
-    Attributes:
-        network: maps images in [0, 1] to logits.
-        class_names: what the classes are called.
-        expected_accuracy: share of labelled images that were classified rightly while their own
-            label was hidden; None if that was not asked for.
-        standard_error: of the expected accuracy.
-        n_labelled, n_unlabelled: images it has learned from.
-        image_shape: channels, height and width of the images it takes.
-    """
-
-    network: nn.Module
+    network: nn.Module  # maps images in [0, 1] to logits
     class_names: tuple[str, ...]
+    # Share of labelled images that were classified rightly while their own label was hidden.
     expected_accuracy: float | None
-    standard_error: float | None
-    n_labelled: int
+    standard_error: float | None  # of the expected accuracy
+    n_labelled: int  # images it has learned from
     n_unlabelled: int
-    image_shape: tuple[int, ...]
+    image_shape: tuple[int, ...]  # channels, height and width of the images it takes
 
     @torch.inference_mode()
     def predict(self, images: Float[Tensor, "b c h w"]) -> list[str]:
