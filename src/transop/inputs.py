@@ -83,10 +83,8 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     if not isinstance(value, str) or value not in choices:
         near = difflib.get_close_matches(show(value).strip("'"), choices, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise UserError(
-            f"{name} = {show(value)} is unknown; choose one of "
-            f"{', '.join(map(repr, choices))}{hint}"
-        )
+        valid = ", ".join(map(repr, choices))
+        raise UserError(f"{name} = {show(value)} is unknown; choose one of {valid}{hint}")
 
 
 def check_names(name: str, values: Any) -> tuple[str, ...]:
@@ -117,9 +115,8 @@ def check_callable(
     except ValueError:  # some functions of other languages do not tell
         pass
     except TypeError:
-        raise UserError(
-            f"{name} = {show(value)} must be a function of {n_arguments} arguments"
-        ) from None
+        wanted = f"must be a function of {n_arguments} arguments"
+        raise UserError(f"{name} = {show(value)} {wanted}") from None
 
 
 def check_path(name: str, value: Any) -> Path:

@@ -67,10 +67,13 @@ def read_picture(
     ``size`` is the wanted height and width; ``fit`` and ``crop`` say which part is kept (see
     `kept_part`). What is no picture, damaged or too large raises `UnreadablePicture`.
     """
-    with _trouble(), _open(stream) as opened:
+    with _trouble(), _open(stream) as picture:
         if crop is None:
-            opened.draft(None, (2 * size, 2 * size))  # lets JPEG decode at a fraction of its size
-        return square_pixels(_upright(opened), size, channels, fit=fit, crop=crop)
+            picture.draft(None, (2 * size, 2 * size))  # lets JPEG decode at a fraction of its size
+        picture.load()
+        with contextlib.suppress(Exception):  # EXIF of damaged files raises almost anything
+            ImageOps.exif_transpose(picture, in_place=True)
+        return square_pixels(picture, size, channels, fit=fit, crop=crop)
 
 
 def square_pixels(
@@ -126,14 +129,6 @@ def _open(stream: IO[bytes]) -> Image.Image:
         )
     if min(picture.size) < 1:
         raise UnreadablePicture("it has no pixels")
-    return picture
-
-
-def _upright(picture: Image.Image) -> Image.Image:
-    """Undo the rotation a camera noted in the EXIF data; a damaged note is ignored."""
-    picture.load()
-    with contextlib.suppress(Exception):  # EXIF of damaged files raises almost anything
-        ImageOps.exif_transpose(picture, in_place=True)
     return picture
 
 
