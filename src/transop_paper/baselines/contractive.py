@@ -86,5 +86,5 @@ def encoder_jacobian(
 ) -> Float[Tensor, "b d pixels"]:
     """Differentiate every latent of every image with respect to its pixels."""
     # Images do not depend on each other, so that the slope of a sum is that of each.
-    slopes = jacobian(lambda inputs: encode(inputs).sum(0), images.detach())
+    slopes: Tensor = jacobian(lambda inputs: encode(inputs).sum(0), images.detach())  # type: ignore[no-untyped-call]
     return slopes.flatten(2).transpose(0, 1)
