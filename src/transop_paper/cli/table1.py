@@ -96,16 +96,11 @@ def make_table(ctx: typer.Context) -> None:
             n_processes=ctx.params["processes"],
             force=ctx.params["force"],
         )
-    _report(terminal, chosen, results, target, as_json=as_json)
+    _report(ctx, chosen, results, target)
 
 
 def _report(
-    terminal: Terminal,
-    rows: Sequence[Row],
-    results: Sequence[dict[str, Any]],
-    target: Path,
-    *,
-    as_json: bool,
+    ctx: typer.Context, rows: Sequence[Row], results: Sequence[dict[str, Any]], target: Path
 ) -> None:
     """Write the table and the differences from our entry, and show both."""
     from transop.plotting import save_figure
@@ -118,6 +113,7 @@ def _report(
     )
     from transop_paper.scarce.rows import ENTRY
 
+    terminal: Terminal = ctx.obj
     summaries = summarise(rows, results)
     differences = compare_rows(results, ENTRY) if any(row.name == ENTRY for row in rows) else []
     files = write_table(target, summaries)
@@ -125,7 +121,7 @@ def _report(
     n = max(summary.n_seeds for summary in summaries)
     picture = draw_table(summaries, title=f"LeNet-5 on ten labelled images per class, {n} seeds")
     files += save_figure(picture, target / "table1")
-    if as_json:
+    if ctx.params["as_json"]:
         terminal.result_json([dataclasses.asdict(summary) for summary in summaries])
         return
     _show(terminal, summaries)

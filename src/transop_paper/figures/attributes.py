@@ -134,7 +134,9 @@ def _shown_path(
     unit = natural_unit(generator, points)
     amounts = _REACH * torch.linspace(-1, 1, 101)
     path = follow(generator, start, unit * amounts)[0]
-    inside = inside_around_middle((path.norm(dim=1) <= points.norm(dim=1).max())[None])[0]
+    short = path.norm(dim=1) <= points.norm(dim=1).max()
+    short[len(short) // 2] = True  # the start itself, whatever rounding makes of its length
+    inside = inside_around_middle(short[None])[0]
     low, high = amounts[inside][[0, -1]].tolist()
     seen = _frame_amounts(low, high)
     curve = torch.linspace(float(seen[0]), float(seen[-1]), _CURVE)

@@ -16,7 +16,7 @@ from transop.artifacts import read_json
 from transop.errors import UserError
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun
-from transop_paper.scarce.experiment import Experiment, fingerprint_weights, run_table
+from transop_paper.scarce.experiment import Experiment, run_table
 from transop_paper.scarce.protocol import SCALES
 from transop_paper.scarce.results import Summary, draw_table, summarise
 from transop_paper.scarce.rows import find_rows
@@ -55,15 +55,7 @@ def compute(run: PaperRun) -> Numbers:
             f"data set '{dataset.meta.name}' has no {missing.pop()} images, which table1 needs; "
             "choose another data set"
         )
-    experiment = Experiment(
-        dataset,
-        SCALES["quick"],
-        folder.with_name("table1-quick"),
-        run.model,
-        run.settings,
-        fingerprint_weights(run.path),
-        run.progress,
-    )
+    experiment = Experiment.of(run, SCALES["quick"], folder.with_name("table1-quick"), dataset)
     return tabulate(measure(experiment, _QUICK_ROWS, _QUICK_SEEDS))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -51,6 +51,13 @@ class Experiment:
     settings: Settings | None = None  # of that run
     fingerprint: str | None = None  # tells that run's weights from any other's
     progress: Progress = silent  # announces long work
+
+    @classmethod
+    def of(cls, run: Run, protocol: Protocol, out: Path, images: ImageDataset) -> Self:
+        """Set up an experiment with the model of a run."""
+        weights = (run.path / "model.safetensors").read_bytes()
+        fingerprint = hashlib.blake2b(weights, digest_size=8).hexdigest()
+        return cls(images, protocol, out, run.model, run.settings, fingerprint, run.progress)
 
     def train(
         self, images: MakeImages, seed: int, description: str, protocol: Protocol | None = None
@@ -118,14 +125,7 @@ def open_experiment(
             f"data set '{images.meta.name}' has images of shape {images.image_shape}, but the run "
             f"in '{run}' takes {opened.model.image_shape}; choose another run"
         )
-    weights = fingerprint_weights(run)
-    return Experiment(images, protocol, out, opened.model, opened.settings, weights, progress)
-
-
-def fingerprint_weights(run: Path) -> str:
-    """Give a short text that tells a run's weights from any other's."""
-    weights = (run / "model.safetensors").read_bytes()
-    return hashlib.blake2b(weights, digest_size=8).hexdigest()
+    return Experiment.of(opened, protocol, out, images)
 
 
 def run_row(experiment: Experiment, row: Row, seed: int, *, force: bool = False) -> dict[str, Any]:

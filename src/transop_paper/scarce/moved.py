@@ -39,6 +39,7 @@ class Mover:
     multiplier: float  # factor on the encoder's scales
     n_steps: int  # of a walk along operators; scales are read again at every step
     threshold: float | None  # probability that the classifier must keep; None for no guard
+    residual: float = 0.0  # share of the detail lost by the autoencoder that is added back
     generator: torch.Generator
 
     @torch.no_grad()
@@ -94,38 +95,23 @@ class Mover:
         direction = self.latents[self.neighbours[rows, choice]] - points
         return points + lengths * torch.nn.functional.normalize(direction, dim=1)
 
-
-@dataclass
-class LeastLiked:
-    """Moves points in the direction that changes a network's opinion most.
-
-    One power iteration on the coefficients (virtual adversarial training, Miyato et al., 2018):
-    the gradient of the change after a small random move is the direction of the real move. Its
-    coefficients are as large as the encoder's scales on average. A move that changes the opinion of
-    the model's latent classifier is not made.
-    """
-
-    model: ManifoldAutoencoder
-    latents: Float[Tensor, "n d"]
-    _: KW_ONLY
-    multiplier: float
-    threshold: float | None  # probability that the latent classifier must keep; None for no guard
-    residual: float = 0.0  # share of the detail lost by the autoencoder that is added back
-    generator: torch.Generator
-
-    def move(
-        self, rows: Int[Tensor, " b"], images: Float[Tensor, "b c h w"], network: nn.Module
+    def move_against(
+        self, network: nn.Module, rows: Int[Tensor, " b"], images: Float[Tensor, "b c h w"]
     ) -> Float[Tensor, "b c h w"]:
-        """Move the images of some rows; a refused point stays where it was."""
+        """Move images along operators, in the direction that changes a network's opinion most.
+
+        One power iteration on the coefficients (virtual adversarial training, Miyato et al., 2018):
+        the gradient of the change after a small random move is the direction of the real move. Its
+        coefficients are as large as the encoder's scales on average. A refused point stays.
+        """
         points = self.latents[rows]
         scales = self.multiplier * self.model.scales_at(points)
         drawn = torch.randn(scales.shape, generator=self.generator)
         direction = self._steepest(network, points, scales, drawn)
         moved = self.model.transport(_unit(direction) * scales, points)
         if self.threshold is not None:
-            names = self.model.classify_latents(points).argmax(1, keepdim=True)
-            kept = self.model.classify_latents(moved).softmax(1).gather(1, names)
-            moved = torch.where(kept < self.threshold, points, moved)
+            refused = self._refused(moved, self.model.classify_latents(points).argmax(1))
+            moved[refused] = points[refused]
         pictures = self.model.decode(moved)
         if self.residual:
             pictures += self.residual * (images - self.model.decode(points))
@@ -145,41 +131,28 @@ class LeastLiked:
         (gradient,) = torch.autograd.grad(change, start)
         return gradient
 
+    def fill_pool(
+        self, images: Callable[[Tensor], Tensor], n_copies: int, progress: Progress = silent
+    ) -> tuple[UInt8[Tensor, "n copies c h w"], float]:
+        """Draw moved copies of every image, in bytes to save memory, and the mean relative move."""
+        model, latents, n = self.model, self.latents, len(self.latents)
+        pool = torch.empty(n, n_copies, *model.image_shape, dtype=torch.uint8)
+        length, starts, lost = 0.0, range(0, n, _AT_ONCE), torch.zeros(())
+        for start in progress(starts, "moving images", len(starts)):
+            rows = torch.arange(start, min(start + _AT_ONCE, n))
+            sizes = torch.linalg.vector_norm(latents[rows], dim=1).clamp_min(1e-12)
+            if self.residual:
+                lost = self.residual * (images(rows) - model.decode(latents[rows]))
+            for copy in range(n_copies):
+                points = self.move(rows)
+                moves = torch.linalg.vector_norm(points - latents[rows], dim=1) / sizes
+                length += float(moves.sum()) / (n * n_copies)
+                pictures = (model.decode(points) + lost).clamp(0, 1)
+                pool[rows, copy] = pictures.mul(255).round_().to(torch.uint8)
+        return pool, length
+
 
 def _unit(directions: Float[Tensor, "b m"]) -> Float[Tensor, "b m"]:
     """Scale rows so that their entries are one in the mean square."""
     unit: Tensor = torch.nn.functional.normalize(directions, dim=1)
     return unit * math.sqrt(directions.shape[1])
-
-
-def fill_pool(
-    mover: Mover,
-    model: ManifoldAutoencoder,
-    latents: Float[Tensor, "n d"],
-    images: Callable[[Tensor], Tensor],
-    *,
-    n_copies: int,
-    residual: float = 0.0,
-    progress: Progress = silent,
-) -> tuple[UInt8[Tensor, "n copies c h w"], float]:
-    """Draw moved copies of every image, in bytes to save memory.
-
-    ``residual`` is the share of the detail lost by the autoencoder that is added back.
-
-    Gives the copies, and the mean length of the moves relative to the latents' length.
-    """
-    n = len(latents)
-    pool = torch.empty(n, n_copies, *model.image_shape, dtype=torch.uint8)
-    length = 0.0
-    starts = range(0, n, _AT_ONCE)
-    for start in progress(starts, "moving images", len(starts)):
-        rows = torch.arange(start, min(start + _AT_ONCE, n))
-        sizes = torch.linalg.vector_norm(latents[rows], dim=1).clamp_min(1e-12)
-        lost = residual * (images(rows) - model.decode(latents[rows])) if residual else 0.0
-        for copy in range(n_copies):
-            points = mover.move(rows)
-            moves = torch.linalg.vector_norm(points - latents[rows], dim=1) / sizes
-            length += float(moves.sum()) / (n * n_copies)
-            pictures = (model.decode(points) + lost).clamp(0, 1)
-            pool[rows, copy] = pictures.mul(255).round_().to(torch.uint8)
-    return pool, length

@@ -23,7 +23,7 @@ from transop.semi_supervised import (
 )
 from transop_paper.scarce.batches import TrainingImages, distort_elastically
 from transop_paper.scarce.few_label_identity import learn_identity_from_opinion
-from transop_paper.scarce.moved import LeastLiked, Mover, fill_pool
+from transop_paper.scarce.moved import Mover
 from transop_paper.scarce.protocol import new_network
 from transop_paper.scarce.rows import Row, Unlabelled, known_rows
 
@@ -67,10 +67,14 @@ class UnlabelledRow:
             return self._label_propagation(), {}
         opinion = self._opinion()
         if self._wanted.moves is None:
-            return self._train_consistently(opinion, None, None, {})
+            return self._train_consistently(opinion, None, None)
         assert opinion is not None, "moves need an opinion to keep"
-        pool, length, least_liked = self._moved_images(opinion)
-        return self._train_consistently(opinion, pool, least_liked, {"relative_move": length})
+        mover = self._mover(opinion)
+        pool, length = mover.fill_pool(
+            self._images, self._protocol.n_copies, self._experiment.progress
+        )
+        classify, facts = self._train_consistently(opinion, pool, mover)
+        return classify, {"relative_move": length, **facts}
 
     def graph_opinion(self) -> Float[np.ndarray, "n k"]:
         """Spread the labels over the neighbour graph of the training images."""
@@ -149,51 +153,28 @@ class UnlabelledRow:
             parts = torch.split(torch.from_numpy(self._train_rows), _AT_ONCE)
             return torch.cat([first(self._data.batch(part)).softmax(1) for part in parts]).clone()
 
-    def _moved_images(
-        self, opinion: Float[Tensor, "n k"]
-    ) -> tuple[UInt8[Tensor, "n copies c h w"], float, LeastLiked]:
-        """Draw moved copies of all training images, as far as the opinion allows."""
+    def _mover(self, opinion: Float[Tensor, "n k"]) -> Mover:
+        """Learn how far training images may move as far as the opinion goes."""
         latents = self._model.encode(self._data.batch(self._train_rows))
-        model = learn_identity_from_opinion(self._experiment, latents, opinion, self._seed)
-        k = min(_NEAREST, len(latents) - 1)
-        lines = self._wanted.moves == "lines"
-        nearest = nearest_neighbours(latents, k) if lines else torch.empty(0, k).long()
-        assert self._wanted.moves is not None
-        mover = Mover(
-            model,
+        k, kind = min(_NEAREST, len(latents) - 1), self._wanted.moves
+        assert kind is not None
+        return Mover(
+            learn_identity_from_opinion(self._experiment, latents, opinion, self._seed),
             latents,
-            nearest,
-            kind=self._wanted.moves,
+            nearest_neighbours(latents, k) if kind == "lines" else torch.empty(0, k).long(),
+            kind=kind,
             multiplier=self._row.multiplier,
             n_steps=self._row.n_steps,
             threshold=self._row.threshold,
-            generator=self._generator,
-        )
-        pool, length = fill_pool(
-            mover,
-            model,
-            latents,
-            self._images,
-            n_copies=self._protocol.n_copies,
-            residual=self._wanted.residual,
-            progress=self._experiment.progress,
-        )
-        least_liked = LeastLiked(
-            model,
-            latents,
-            multiplier=self._row.multiplier,
-            threshold=self._row.threshold,
             residual=self._wanted.residual,
             generator=self._generator,
         )
-        return pool, length, least_liked
 
     def _train_consistently(
         self,
         opinion: Float[Tensor, "n k"] | None,
         pool: UInt8[Tensor, "n copies c h w"] | None,
-        least_liked: LeastLiked | None,
-        facts: dict[str, float],
+        mover: Mover | None,
     ) -> Trained:
         data, labelled, labels = self._data, torch.from_numpy(self._labelled), self._labels
         wanted, protocol = self._wanted, self._protocol
@@ -207,11 +188,11 @@ class UnlabelledRow:
             rows = torch.randint(len(self._train_rows), (n,), generator=self._generator)
             images, changed = self._images(rows), self._moved(rows, pool)
             against = slice(round(self._wanted.adversarial * n))
-            if least_liked is not None and against.stop:
-                changed[against] = least_liked.move(rows[against], images[against], network)
+            if mover is not None and against.stop:
+                changed[against] = mover.move_against(network, rows[against], images[against])
             return rows, images, self._distorted(changed)
 
-        trained, more = train_consistently(
+        return train_consistently(
             network,
             draw_known,
             draw_unlabelled,
@@ -233,7 +214,6 @@ class UnlabelledRow:
             progress=self._experiment.progress,
             description=f"{self._row.name}, seed {self._seed}",
         )
-        return trained, {**facts, **more}
 
     def _images(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "b c h w"]:
         return self._data.batch(self._train_rows[rows.numpy()])
