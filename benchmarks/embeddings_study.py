@@ -159,8 +159,8 @@ def tables(results: list[Result]) -> str:
 
 
 def interval(values: list[float | None]) -> str:
-    """Give mean and half-width of the 95 % interval, in hundredths."""
-    known = [value for value in values if value is not None]
+    """Give mean and half-width of the 95 % interval, in hundredths; empty where undefined."""
+    known = [value for value in values if value is not None and np.isfinite(value)]
     if not known:
         return ""
     if len(known) == 1:
@@ -202,7 +202,9 @@ def _rounded(value: Any) -> Any:
         return {key: _rounded(v) for key, v in value.items()}
     if isinstance(value, list):
         return [_rounded(v) for v in value]
-    return round(value, 4) if isinstance(value, float) else value
+    if isinstance(value, float):
+        return round(value, 4) if np.isfinite(value) else None
+    return value
 
 
 if __name__ == "__main__":

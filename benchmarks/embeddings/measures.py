@@ -22,9 +22,9 @@ from transop.networks import CoefficientEncoder
 from transop.operators import laplace_kl, sample_moves, transport, transport_path
 from transop.semi_supervised import spread_labels, weigh_neighbours
 
-LENGTHS = (0.2, 0.4, 0.8)
+LENGTHS = (0.2, 0.4, 0.8, 1.6)
 TIMES = (0.5, 1.0, 1.5, 2.0, 3.0)
-COPIES, TESTED, WATCHED = 20, 600, 15
+COPIES, TESTED, WATCHED, DRAWS = 20, 600, 15, 3
 PRIOR_WEIGHT, JUDGE_STEPS, SCALE_STEPS, BATCH = 0.3, 300, 200, 250
 
 Mover = Callable[[Tensor, float, torch.Generator], Tensor]
@@ -187,15 +187,20 @@ def kept_identity(data: Vectors, moves: Moves) -> dict[str, dict[str, float]]:
 def few_labels(data: Vectors, moves: Moves, seed: int) -> dict[str, dict[str, float]]:
     """Train a linear head on few labels with moved copies: accuracy, agreement, and doubt.
 
-    Accuracy is balanced over classes and averaged over traits. Agreement is the share of pairs of
-    held-out rows of one object or person that get one answer. Doubt is how well wrong answers are
-    told from right ones by the share of moves (length 0.4) that keep the answer of the head
-    without augmentation (area under the ROC curve); without moves, by the head's own margin.
+    Accuracy is balanced over classes, and averaged over traits and draws of the labels. Agreement
+    is the share of pairs of held-out rows of one object or person that get one answer. Both are
+    given as the difference to a head without moved copies and the same labels. Doubt is how well
+    wrong answers are told from right ones by the share of moves (length 0.4) that keep the answer
+    of the head without augmentation (area under the ROC curve); without moves, by its margin.
     """
     chance = np.random.default_rng(seed)
     same = _same_group(data, chance)
     views = {name: moves.copies(name, data.points(), 0.4, WATCHED) for name in moves.ways}
-    found = [_few_labels_of(data, trait, moves, views, same, chance) for trait in data.traits.T]
+    found = [
+        _few_labels_of(data, trait, moves, views, same, chance)
+        for trait in data.traits.T
+        for _ in range(DRAWS)
+    ]
     return {
         name: {key: float(np.nanmean([one[name][key] for one in found])) for key in row}
         for name, row in found[0].items()
@@ -230,8 +235,9 @@ def _few_labels_of(
             copies = [few, *moves.copies(name, few, length, COPIES)]
             head = _head(torch.cat(copies), np.tile(trait[rows], len(copies)))
             answers = head.predict(test)
-            row[f"accuracy {length}"] = float(balanced_accuracy_score(truth, answers))
-            row[f"agreement {length}"] = _agree(answers, same)
+            accuracy = float(balanced_accuracy_score(truth, answers))
+            row[f"gain {length}"] = accuracy - found["none"]["accuracy"]
+            row[f"agreement {length}"] = _agree(answers, same) - found["none"]["agreement"]
     return found
 
 

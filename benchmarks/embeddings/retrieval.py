@@ -97,26 +97,34 @@ def turn_unknown(data: Vectors, n_steps: int, seed: int) -> dict[str, dict[str, 
 def turn_again(
     data: Vectors, neighbours: transop.LearnedOperators, turned: transop.LearnedOperators
 ) -> dict[str, dict[str, float]]:
-    """See a held-out frame and one a turn later, and go on as far again."""
+    """See a held-out frame and one a turn later, and guess the frame half way, and one further."""
     a, b = turned_pairs(data, data.test, TURN)
     later = dict(zip(a.tolist(), b.tolist(), strict=True))
     start = torch.tensor([i for i in later if later[i] in later])
     middle = torch.tensor([later[int(i)] for i in start])
-    wanted = torch.tensor([later[int(i)] for i in middle])
+    last = torch.tensor([later[int(i)] for i in middle])
     z = data.z
-    guesses = {"straight line": 2 * z[middle] - z[start], "standing still": z[middle]}
+    guesses = {
+        "straight line": ((z[start] + z[last]) / 2, 2 * z[middle] - z[start]),
+        "standing still": (z[start], z[middle]),
+    }
     for name, learned in (("neighbours", neighbours), ("frames a turn apart", turned)):
-        weight = learned.sparsity_weight / 10
-        found = transop.infer_coefficients(
-            learned.operators, z[start], z[middle], sparsity_weight=weight
-        )
-        ahead = transport_path(
-            learned.operators, found.coefficients, z[start], torch.tensor([1.0, 2.0])
-        )
-        guesses[f"operators of {name}"] = ahead[:, 1]
-        line = z[start] + 2 * (ahead[:, 0] - z[start])
-        guesses[f"line to where operators of {name} end"] = line
-    return {name: _score(data, guess, middle, wanted) for name, guess in guesses.items()}
+        between = _follow(learned, z[start], z[last], 0.5)
+        further = _follow(learned, z[start], z[middle], 2.0)
+        guesses[f"operators of {name}"] = (between, further)
+    return {
+        name: {
+            **{f"between: {k}": v for k, v in _score(data, inside, start, middle).items()},
+            **{f"further: {k}": v for k, v in _score(data, outside, middle, last).items()},
+        }
+        for name, (inside, outside) in guesses.items()
+    }
+
+
+def _follow(learned: transop.LearnedOperators, z0: Tensor, z1: Tensor, t: float) -> Tensor:
+    psi, weight = learned.operators, learned.sparsity_weight / 10
+    found = transop.infer_coefficients(psi, z0, z1, sparsity_weight=weight)
+    return transport_path(psi, found.coefficients, z0, torch.tensor([t]))[:, 0]
 
 
 Guess = Callable[[Tensor, np.ndarray], Tensor]  # starts, and which known pairs to learn from

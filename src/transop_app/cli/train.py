@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,6 +47,8 @@ def train(
 
     from transop.training import train as train_run
 
+    if settings.autoencoder.factory or settings.classifier.factory:
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109  (as `python -m` would)
     out = out or Path("runs") / settings.recipe
     train_in_folder(ctx, settings, out, f"train {shlex.quote(recipe)}", train_run)
 
