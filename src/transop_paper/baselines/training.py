@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -117,8 +118,12 @@ def train_baseline(
 
     The arguments are those of `transop.training.train`.
     """
-    plan = TrainingPlan(BASELINES[settings.method], _build, _phases)
+    plan = TrainingPlan(_load, _build, _phases)
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
+
+
+def _load(settings: Settings, folder: Path, device: torch.device | None) -> Baseline:
+    return BASELINES[_own(settings).method].from_pretrained(folder, device=device)
 
 
 def _phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]:
