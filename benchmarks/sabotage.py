@@ -210,7 +210,7 @@ SABOTAGES = (
     ),
     Sabotage(
         "test_nonsense_is_refused_in_one_line_or_used",
-        "transop/inputs/tensors.py",
+        "transop/inputs.py",
         "if not isinstance(value, Tensor):",
         "if False:",
     ),

@@ -60,6 +60,7 @@ if not TYPE_CHECKING:
 # Above this many dimensions operators act on the first principal directions alone.
 _WIDE = 64
 _EXPLAINED = 0.9
+_LARGEST = 1e30  # squares of larger values are infinite in single precision soon
 _MEASURED = 2000  # pairs that the scale of random moves is measured on
 
 Matrix = Float[np.ndarray, "n d"]
@@ -293,7 +294,13 @@ class TransportOperatorLearner(_Base):
                 "pass rows that differ"
             )
         count = min(self.n_neighbours, len(kept) - 1)
-        near = nearest_neighbours(torch.from_numpy(compared[kept]).float(), count)
+        away = compared[kept] - compared[kept].mean(0)  # single precision would lose a large mean
+        if not away.any():
+            raise DataError(
+                f"all {len(kept)} rows of features are equal, so no row is nearer than another; "
+                "pass features that differ, or leave them out"
+            )
+        near = nearest_neighbours(torch.from_numpy(away / np.abs(away).max()).float(), count)
         places = torch.from_numpy(kept)
         return torch.stack([places.repeat_interleave(count), places[near.flatten()]], 1)
 
@@ -363,6 +370,11 @@ def check_matrix(values: Any, name: str, *, smallest: int = 1) -> Matrix:
         raise DataError(
             f"{name} has NaN or inf in {int(bad.sum())} of {len(table)} rows, first in row "
             f"{int(bad.argmax())}; remove or fill them"
+        )
+    if np.abs(table).max() > _LARGEST:
+        raise DataError(
+            f"{name} has values up to {np.abs(table).max():.0e}; divide its columns, so that they "
+            f"stay below {_LARGEST:.0e}"
         )
     return table
 

@@ -37,25 +37,15 @@ Indices = Sequence[int] | Int64[np.ndarray, " batch"] | Int64[Tensor, " batch"] 
 
 @dataclass(frozen=True)
 class DatasetMeta:
-    """What is known about a data set besides its arrays.
+    """What is known about a data set besides its arrays."""
 
-    Attributes:
-        name: the registry name, or the file or folder name.
-        source: where the images came from, in words.
-        class_names: one name per label value, if labels exist and have names.
-        attribute_names: one name per column of ``ImageDataset.attributes``.
-        factor_names: one name per column of ``ImageDataset.factors``.
-        sources_tried: every source that was asked, in order, with its outcome.
-        notes: what a user should know before training (odd but usable data).
-    """
-
-    name: str
-    source: str
-    class_names: tuple[str, ...] | None = None
-    attribute_names: tuple[str, ...] | None = None
-    factor_names: tuple[str, ...] | None = None
-    sources_tried: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    name: str  # the registry name, or the file or folder name
+    source: str  # where the images came from, in words
+    class_names: tuple[str, ...] | None = None  # one per label value
+    attribute_names: tuple[str, ...] | None = None  # one per column of ImageDataset.attributes
+    factor_names: tuple[str, ...] | None = None  # one per column of ImageDataset.factors
+    sources_tried: tuple[str, ...] = ()  # every source that was asked, in order, with its outcome
+    notes: tuple[str, ...] = ()  # what to know before training (odd but usable data)
 
 
 @dataclass(eq=False)
@@ -64,27 +54,19 @@ class ImageDataset:
 
     Images stay uint8 (or memory-mapped) and become floats one batch at a time, so a set costs
     its pixels in bytes and no more.
-
-    Attributes:
-        images: values 0 to 255; one or three channels; height equals width.
-        labels: class numbers from 0, or ``None``.
-        splits: indices of "train" and, for all but tiny sets, "validation" and "test".
-        meta: names and origin.
-        attributes: yes/no properties per image, or ``None``.
-        factors: continuous properties per image, or ``None``.
     """
 
-    images: UInt8[np.ndarray, "n channels size size"]
-    labels: Int64[np.ndarray, " n"] | None
-    splits: dict[str, Int64[np.ndarray, " _"]]
+    images: UInt8[np.ndarray, "n channels size size"]  # 0 to 255, one or three channels
+    labels: Int64[np.ndarray, " n"] | None  # class numbers from 0
+    splits: dict[str, Int64[np.ndarray, " _"]]  # "train"; but for tiny sets "validation", "test"
     meta: DatasetMeta
-    attributes: Shaped[np.ndarray, "n k"] | None = None
-    factors: Shaped[np.ndarray, "n f"] | None = None
+    attributes: Shaped[np.ndarray, "n k"] | None = None  # yes/no properties
+    factors: Shaped[np.ndarray, "n f"] | None = None  # continuous properties
     _hash: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_images(self.images, self.meta.name)
-        self._check_rows()
+        self._check_columns()
         self._check_splits()
 
     def __len__(self) -> int:
@@ -135,16 +117,7 @@ class ImageDataset:
         device: torch.device | str | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> Float[Tensor, "batch channels size size"]:
-        """Turn the chosen images into floats between 0 and 1 on a device.
-
-        Args:
-            indices: which images, in this order.
-            device: where the batch goes; the CPU if not given.
-            dtype: floating type of the batch.
-
-        Returns:
-            The pixel values divided by 255.
-        """
+        """Turn the chosen images, in this order, into floats between 0 and 1 on a device."""
         check_kind("dtype", dtype, torch.dtype)
         place = None if device is None else check_device(device)
         rows = indices if isinstance(indices, slice) else self._positions(indices)
@@ -155,21 +128,15 @@ class ImageDataset:
         """Take one split, or any choice of images, as a data set of its own.
 
         Labels, attributes and factors follow their images. A contiguous ascending choice is a
-        view, so a memory-mapped set stays memory-mapped.
-
-        Args:
-            split: the name of a split, or indices.
-
-        Returns:
-            The chosen images; a named split keeps its name as the only split, other choices
-            become "train".
+        view, so a memory-mapped set stays memory-mapped. A named split keeps its name as the only
+        split; other choices become "train".
         """
         name = split if isinstance(split, str) else "train"
-        rows = _as_slice(self.rows(split))
-        changes: dict[str, Any] = {
-            key: None if c is None else c[rows] for key, c in self._columns().items()
-        }
-        changes["images"] = self.images[rows]
+        rows: Any = self.rows(split)
+        if len(rows) and rows[0] >= 0 and bool(np.all(np.diff(rows) == 1)):
+            rows = slice(int(rows[0]), int(rows[-1]) + 1)  # which numpy answers with a view
+        changes: dict[str, Any] = {"images": self.images[rows]}
+        changes |= {key: None if c is None else c[rows] for key, c in self._columns().items()}
         changes["splits"] = {name: np.arange(len(changes["images"]), dtype=np.int64)}
         return replace(self, **changes)
 
@@ -219,7 +186,7 @@ class ImageDataset:
             return np.zeros(0, dtype=np.int64)
         return check_indices("indices", given, len(self), least=-len(self)).numpy()
 
-    def _check_rows(self) -> None:
+    def _check_columns(self) -> None:
         for name, column in self._columns().items():
             if column is not None and len(column) != len(self):
                 raise DataError(
@@ -262,13 +229,6 @@ def _check_images(images: np.ndarray, name: str) -> None:
             f"images of data set {name!r} have shape {images.shape[1:]} (channels, height, width); "
             "use 1 or 3 channels and equal height and width: load_dataset(..., image_size=) crops"
         )
-
-
-def _as_slice(rows: Int64[np.ndarray, " batch"]) -> Int64[np.ndarray, " batch"] | slice:
-    """Replace consecutive indices by a slice, which numpy answers with a view."""
-    if len(rows) and rows[0] >= 0 and bool(np.all(np.diff(rows) == 1)):
-        return slice(int(rows[0]), int(rows[-1]) + 1)
-    return rows
 
 
 def random_order(

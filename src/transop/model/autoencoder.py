@@ -171,7 +171,7 @@ class ManifoldAutoencoder(LatentModel):
         check_callable("decoder", decoder, n_arguments=1, optional=True)
         network = ModuleAutoencoder(unseen, encoder, decoder, frozen=frozen)
         model = cls(network, TransportOperators(1, 1))
-        model.to(check_device(device) if device is not None else _device_of(network))
+        model.to(_device_of(network, None if device is None else check_device(device)))
         model._unseen = {"encoder": encoder, "decoder": decoder, **options}
         if images is not None:
             model._see(images)
@@ -235,12 +235,19 @@ class ManifoldAutoencoder(LatentModel):
         return config
 
 
-def _device_of(module: nn.Module) -> torch.device:
-    """Say where a module's weights are, which must be one place; the CPU if it has none."""
-    places = sorted({str(weight.device) for weight in module.parameters()})
-    if len(places) > 1 or "meta" in places:
+def _device_of(network: ModuleAutoencoder, wanted: torch.device | None) -> torch.device:
+    """Say where the user's modules go: one place that holds values; the CPU if they hold none."""
+    parts = [part for part in (network.encoder, network.decoder) if part is not None]
+    held = [tensor for part in parts for tensor in (*part.parameters(), *part.buffers())]
+    places = sorted({str(tensor.device) for tensor in held})
+    if "meta" in places:
         raise UserError(
-            f"the modules are on {' and '.join(places)}; bring them to one device that holds "
-            "values, or pass device= to from_modules"
+            f"the modules are on {' and '.join(places)}; 'meta' holds no values, so load their "
+            "weights first"
         )
-    return torch.device(places[0] if places else "cpu")
+    if wanted is None and len(places) > 1:
+        raise UserError(
+            f"the modules are on {' and '.join(places)}; bring them to one device, or pass device= "
+            "to from_modules"
+        )
+    return wanted or torch.device(places[0] if places else "cpu")

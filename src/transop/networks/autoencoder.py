@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,13 +25,7 @@ class AutoencoderShape:
 
 
 class Autoencoder(nn.Module):
-    """An encoder to raw latent vectors and a decoder back to images in [0, 1].
-
-    Attributes:
-        shape: the name and numbers that build this network again.
-        encoder: images (b, c, h, w) to latents (b, d).
-        decoder: latents (b, d) to images (b, c, h, w).
-    """
+    """An encoder to raw latent vectors and a decoder back to images in [0, 1]."""
 
     def __init__(
         self, shape: AutoencoderShape, encoder: nn.Sequential, decoder: nn.Sequential
@@ -210,7 +204,7 @@ def _assemble(
     """Put convolutions on either side of the latents, which read and write maps of two sides."""
     d, read, written = shape.latent_dimension, down[-1][1], up[0][0]
     encoder = nn.Sequential(
-        *(layer for numbers in down for layer in _down(*numbers)),
+        *_layers(nn.Conv2d, down),
         nn.Flatten(),
         nn.Linear(read * sides[0] ** 2, d),
     )
@@ -218,7 +212,7 @@ def _assemble(
         nn.Linear(d, written * sides[1] ** 2),
         nn.ReLU(),
         nn.Unflatten(1, (written, sides[1], sides[1])),
-        *(layer for numbers in up for layer in _up(*numbers)),
+        *_layers(nn.ConvTranspose2d, up),
         nn.ConvTranspose2d(up[-1][1], shape.channels, *last),
         nn.Sigmoid(),
     )
@@ -241,12 +235,9 @@ def _pyramid(
     stages = range(len(sizes) - 1)
     growth = [2**stage if widest is None else min(2**stage, widest) for stage in stages]
     maps = [shape.channels, *(shape.width * factor for factor in growth)]
-    down = [layer for i in stages for layer in _down(maps[i], maps[i + 1], 4, 2, 1)]
-    up = [
-        layer
-        for i in reversed(stages[1:])
-        for layer in _up(maps[i + 1], maps[i], 4, 2, 1, sizes[i] % 2)
-    ]
+    down = _layers(nn.Conv2d, [(maps[i], maps[i + 1], 4, 2, 1) for i in stages])
+    back = [(maps[i + 1], maps[i], 4, 2, 1, sizes[i] % 2) for i in reversed(stages[1:])]
+    up = _layers(nn.ConvTranspose2d, back)
     side, d, flat = sizes[-1], shape.latent_dimension, maps[-1] * sizes[-1] ** 2
     read: list[nn.Module]
     written: list[nn.Module]
@@ -270,25 +261,21 @@ def _hidden(inputs: int, outputs: int) -> list[nn.Module]:
     return [nn.Linear(inputs, outputs, bias=False), nn.BatchNorm1d(outputs), nn.ReLU()]
 
 
-def _down(inputs: int, outputs: int, kernel: int, stride: int, padding: int) -> list[nn.Module]:
-    return _normalised(nn.Conv2d(inputs, outputs, kernel, stride, padding))
-
-
-def _up(
-    inputs: int, outputs: int, kernel: int, stride: int, padding: int, extra: int = 0
+def _layers(
+    kind: Callable[..., nn.Conv2d | nn.ConvTranspose2d], numbers: Sequence[tuple[int, ...]]
 ) -> list[nn.Module]:
-    return _normalised(nn.ConvTranspose2d(inputs, outputs, kernel, stride, padding, extra))
-
-
-def _normalised(convolution: nn.Conv2d | nn.ConvTranspose2d) -> list[nn.Module]:
-    """Follow a convolution by batch normalisation, and keep its bias as it is.
+    """Follow convolutions by batch normalisation, and keep their biases as they are.
 
     Normalisation takes any bias away again, so the bias has no gradient but rounding errors,
     and Adam would follow those: no two machines would give the same running means.
     """
-    assert convolution.bias is not None
-    convolution.bias.requires_grad_(False)
-    return [convolution, nn.BatchNorm2d(convolution.out_channels), nn.ReLU()]
+    layers: list[nn.Module] = []
+    for arguments in numbers:
+        convolution = kind(*arguments)
+        assert convolution.bias is not None
+        convolution.bias.requires_grad_(False)
+        layers += [convolution, nn.BatchNorm2d(convolution.out_channels), nn.ReLU()]
+    return layers
 
 
 def _wrong_size(shape: AutoencoderShape, valid: str) -> UserError:

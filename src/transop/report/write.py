@@ -14,14 +14,7 @@ from transop.run import Run
 
 
 def render_report(path: Path) -> str:
-    """Describe a run as one HTML page that needs nothing outside itself.
-
-    Args:
-        path: the run folder.
-
-    Returns:
-        The page; pictures are inside it.
-    """
+    """Describe a run as one HTML page that needs nothing outside itself; pictures are inside it."""
     # Loads Matplotlib, which the explorer does not need for the words of ``describe``.
     from transop.report.pictures import collect_pictures, draw_curves, kept_identity
 

@@ -8,17 +8,8 @@ import torch
 from transop.augment import TransportAugment
 from transop.errors import UserError
 from transop.identity import Identity
-from transop_paper.scarce import (
-    Experiment,
-    draw_table,
-    find_rows,
-    known_rows,
-    run_row,
-    summarise,
-    write_table,
-)
 from transop_paper.scarce.batches import TrainingImages
-from transop_paper.scarce.experiment import tasks_in_order
+from transop_paper.scarce.experiment import Experiment, run_row, tasks_in_order
 from transop_paper.scarce.few_label_identity import find_identity
 from transop_paper.scarce.protocol import (
     Protocol,
@@ -27,6 +18,8 @@ from transop_paper.scarce.protocol import (
     score,
     train_network,
 )
+from transop_paper.scarce.results import draw_table, summarise, write_table
+from transop_paper.scarce.rows import find_rows, known_rows
 
 
 @pytest.fixture
