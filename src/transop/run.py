@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.artifacts import RunFolder, read_json
-from transop.config import Settings, load_settings
+from transop.config import PHASES, Settings, load_settings
 from transop.data import ImageDataset
 from transop.data.run_data import DataRecord, open_run_data
 from transop.errors import ArtifactError, UserError
@@ -183,6 +183,11 @@ class Run:
         """What each finished phase measured, by name, in order."""
         found = self.folder.finished_phases()
         return {name: facts for name, facts in found.items() if isinstance(facts, dict)}
+
+    @property
+    def missing_phases(self) -> list[str]:
+        """Names of the phases this run has not been through."""
+        return [phase for phase in PHASES if phase not in self.phases]
 
     @property
     def seconds(self) -> float:

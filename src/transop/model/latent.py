@@ -312,9 +312,7 @@ class LatentModel(nn.Module):
         """Say how far each operator may go at an image before its identity changes."""
         return self.scales_at(self.encode(images))
 
-    def scales_at(
-        self, latents: Float[Tensor, "*b d"], *, gradients: bool = False
-    ) -> Float[Tensor, "*b m"]:
+    def scales_at(self, latents: Float[Tensor, "*b d"]) -> Float[Tensor, "*b m"]:
         """Say how far each operator may go at a latent point in scaled units."""
         if self.coefficient_encoder is None:
             raise UserError(
@@ -322,7 +320,7 @@ class LatentModel(nn.Module):
                 f"or sample with the fixed prior_scale = {self.prior_scale:g}"
             )
         points = self._check_latents(latents)
-        with self._evaluating(gradients):
+        with self._evaluating(False):
             scales: Tensor = self.coefficient_encoder(points)
         return scales
 

@@ -119,7 +119,7 @@ def train(
     """
     if settings.operators.epochs > 0 or settings.fine_tuning.epochs > 0:
         check_backbone(settings.pairs)
-    plan = TrainingPlan(ManifoldAutoencoder, build_model, wanted_phases, _load_model)
+    plan = TrainingPlan(load_model, build_model, wanted_phases)
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
 
 
@@ -203,7 +203,7 @@ PHASES: dict[str, Phase] = {
 }
 
 
-def _load_model(
+def load_model(
     settings: Settings, folder: Path, device: torch.device | None
 ) -> ManifoldAutoencoder:
     """Load the model of a run that is being trained, with the modules its settings name."""

@@ -38,23 +38,14 @@ class TrainingPlan(Generic[Trained]):
     """What a run trains. All three must be importable by name: processes are started with them.
 
     Attributes:
-        kind: the model's class: a module with ``phases``, ``save_pretrained``, ``from_pretrained``.
-        build: gives the untrained model.
+        load: opens the model that a run has stored so far.
+        build: gives the untrained model: a module with ``phases`` and ``save_pretrained``.
         phases: names the phases in order; a phase whose name the model remembers is left out.
-        load: opens the model of a run that is being trained; by ``kind`` if left out.
     """
 
-    kind: type[Trained]
+    load: Callable[[Settings, Path, torch.device | None], Trained]
     build: Callable[[Session, ImageDataset], Trained]
     phases: Callable[[Settings, ImageDataset], dict[str, Phase]]
-    load: Callable[[Settings, Path, torch.device | None], Trained] | None = None
-
-    def open(self, settings: Settings, folder: Path, device: torch.device | None = None) -> Trained:
-        """Open the model that a run has stored so far."""
-        if self.load is not None:
-            return self.load(settings, folder, device)
-        kind: Any = self.kind
-        return cast(Trained, kind.from_pretrained(folder, device=device))
 
 
 def train_phases(
@@ -80,7 +71,7 @@ def train_phases(
             return _work(Ranks(device=device), settings, folder, plan, dataset, progress)
         facts = {"settings": settings, "folder": folder, "plan": plan, "dataset": dataset}
         run_on_several(settings.runtime, partial(_work, **facts, progress=silent))
-        return plan.open(settings, folder.path)
+        return plan.load(settings, folder.path, None)
 
 
 def _work(
@@ -106,7 +97,7 @@ def _work(
 def _run_phases(session: Session, plan: TrainingPlan[Trained], dataset: ImageDataset) -> Trained:
     model: Any
     if session.folder.model_file.exists():
-        model = plan.open(session.settings, session.folder.path, session.device)
+        model = plan.load(session.settings, session.folder.path, session.device)
     else:
         model = plan.build(session, dataset)
         model = model.to(session.device)

@@ -14,7 +14,7 @@ from transop.config import Settings, load_settings
 from transop.data import ImageDataset, load_dataset
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
-from transop.training.fit import build_model, wanted_phases
+from transop.training.fit import build_model, load_model, wanted_phases
 from transop.training.phases import Phase, TrainingPlan, train_phases
 from transop.training.plan import SHARES, FitPlan, make_plan, with_epochs
 
@@ -80,7 +80,7 @@ def train_in_time(
         model = train_phases(
             settings,
             folder,
-            TrainingPlan(ManifoldAutoencoder, build_model, phases),
+            TrainingPlan(load_model, build_model, phases),
             dataset=None if named and number == 0 else images,
             resume=number > 0,
             progress=progress,

@@ -1,6 +1,7 @@
 """Train the methods we compare with, through the same loop, folder and checkpoints as ours."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -110,25 +111,34 @@ def train_baseline(
     progress: Progress | None = None,
 ) -> Baseline:
     """Run the phases a baseline's run folder is missing, as `transop.training.train` does."""
-    method = settings.method
-
-    def build(session: Session, images: ImageDataset) -> Baseline:
-        wanted = session.settings.autoencoder
-        with session.seeded("weights", "autoencoder"):
-            model = BASELINES[method].build(
-                _numbers(settings),
-                name=wanted.network,
-                image_size=images.image_size,
-                channels=images.n_channels,
-                latent_dimension=wanted.latent_dimension,
-                width=wanted.width,
-            )
-        model.class_names = images.meta.class_names
-        prefer_channels_last(model)
-        return model
-
-    plan = TrainingPlan(BASELINES[method], build, lambda *_: BASELINE_PHASES[method])
+    plan = TrainingPlan(_load, _build, _phases)
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
+
+
+# Functions with a name: several processes are started with them.
+def _load(settings: Any, folder: Path, device: torch.device | None) -> Baseline:
+    return BASELINES[settings.method].from_pretrained(folder, device=device)
+
+
+def _phases(settings: Any, dataset: ImageDataset) -> dict[str, Phase]:
+    del dataset
+    return BASELINE_PHASES[settings.method]
+
+
+def _build(session: Session, dataset: ImageDataset) -> Baseline:
+    settings: Any = session.settings
+    with session.seeded("weights", "autoencoder"):
+        model = BASELINES[settings.method].build(
+            _numbers(settings),
+            name=settings.autoencoder.network,
+            image_size=dataset.image_size,
+            channels=dataset.n_channels,
+            latent_dimension=settings.autoencoder.latent_dimension,
+            width=settings.autoencoder.width,
+        )
+    model.class_names = dataset.meta.class_names
+    prefer_channels_last(model)
+    return model
 
 
 def _own_phase(session: Session, model: Baseline, dataset: ImageDataset) -> dict[str, Any]:
