@@ -186,7 +186,7 @@ SABOTAGES = (
     ),
     Sabotage(
         "test_one_class_leaves_out_what_needs_two",
-        "transop/identity/choice.py",
+        "transop/identity/interface.py",
         "return bool((training != training[0]).any())",
         "return True",
     ),

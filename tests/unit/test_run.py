@@ -55,7 +55,6 @@ def test_a_run_knows_its_settings_model_data_and_what_was_measured(on_file):
     assert run.settings.operators.n_operators == 3
     assert run.model.latent_dimension == 4
     assert list(run.phases) == ["autoencoder", "operators", "classifier"]
-    assert run.missing_phases == ["fine_tuning", "coefficient_encoder"]
     assert run.data.source == str(file.resolve())
     assert run.data.n_images == 60
     assert run.data.class_names == ("0", "1", "2")

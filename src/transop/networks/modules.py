@@ -305,6 +305,8 @@ def _try_decoder(network: ModuleAutoencoder, images: Tensor) -> None:
     _check_devices(network.decoder, images)
     with _saying(f"the decoder does not take latents of shape {network.own.latent_shape}"):
         decoded = network(images)
+    if not bool(decoded.isfinite().all()):
+        raise UserError("the decoder gives NaN or infinity for these images; check its weights")
     low, high = (float(value) for value in decoded.aminmax())
     if low < -_SLACK or high > 1 + _SLACK:
         message = "the decoder gives values from %.3g to %.3g; pictures expect values in [0, 1]"

@@ -78,7 +78,12 @@ def augment(
         moves, source, target, n_copies=n_copies, overwrite=force, progress=terminal.progress
     )
     if contact_sheet is not None:
-        _draw_sheet(report, contact_sheet)
+        import numpy as np
+
+        from transop.plotting import contact_sheet as lay_out
+        from transop.plotting import write_figure
+
+        write_figure(lay_out(np.stack([images[:13] for images in report.shown])), contact_sheet)
     _tell(terminal, report, target, contact_sheet, model.image_shape[-1], as_json=as_json)
 
 
@@ -90,14 +95,6 @@ def _check_sheet(file: Path | None, *, force: bool) -> None:
     require("report", "drawing the contact sheet")
     if file.exists() and not force:
         raise UserError(f"--contact-sheet '{file}' exists; choose another, or give --force")
-
-
-def _draw_sheet(report: FolderReport, file: Path) -> None:
-    import numpy as np
-
-    from transop.plotting import contact_sheet, write_figure
-
-    write_figure(contact_sheet(np.stack([images[:13] for images in report.shown])), file)
 
 
 def _tell(

@@ -115,34 +115,23 @@ def _conclude(
 
 
 def quality(run: Run, images: ImageDataset, plan: FitPlan) -> list[str]:
-    """Say in plain words how good the result is, and what more time would buy.
-
-    Args:
-        run: the finished run.
-        images: what it was trained on.
-        plan: how it was trained.
-    """
+    """Say in plain words how good the result is, and what more time would buy."""
     merged: dict[str, Any] = {}
     for facts in run.phases.values():
         merged |= facts
-    sentences = [_on_reconstruction(float(merged["test_mse"]), images, run)]
+    some, error = images.batch(run.held_out_rows[:500]), float(merged["test_mse"])
+    explained = 1 - error / max(float((some - some.mean(0)).square().mean()), 1e-9)
+    words = "good" if explained >= _GOOD else "soft" if explained >= _FAIR else "poor"
+    sentences = [
+        f"reconstruction: {words} ({explained:.0%} of the variance of held-out images, squared "
+        f"error {error:.4f})"
+    ]
     if "living" in merged:
         n_operators = run.model.operators.n_operators
         sentences.append(f"operators: {merged['living']} of {n_operators} are alive")
     sentences.append(_on_identity(merged, run))
     sentences.append(_on_more_time(plan))
     return sentences
-
-
-def _on_reconstruction(error: float, images: ImageDataset, run: Run) -> str:
-    some = images.batch(run.held_out_rows[:500])
-    variance = float((some - some.mean(0)).square().mean())
-    explained = 1 - error / max(variance, 1e-9)
-    words = "good" if explained >= _GOOD else "soft" if explained >= _FAIR else "poor"
-    return (
-        f"reconstruction: {words} ({explained:.0%} of the variance of held-out images, squared "
-        f"error {error:.4f})"
-    )
 
 
 def _on_identity(merged: dict[str, Any], run: Run) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,14 +114,11 @@ def show_summary(terminal: Terminal, folder: RunFolder, *, as_json: bool) -> Non
     if as_json:
         terminal.result_json({"run": str(folder.path), "phases": phases})
         return
-    rows = [[name, *_phase_cells(facts)] for name, facts in phases.items()]
+    rows = []
+    for name, facts in phases.items():
+        others = [f"{key} {_brief(value)}" for key, value in facts.items() if key != "seconds"]
+        rows.append([name, f"{facts.get('seconds', 0):.0f}", ", ".join(others)])
     terminal.result_table(str(folder.path), ["phase", "seconds", "results"], rows)
-
-
-def _phase_cells(facts: dict[str, Any]) -> Sequence[str]:
-    others = {name: value for name, value in facts.items() if name != "seconds"}
-    text = ", ".join(f"{name} {_brief(value)}" for name, value in others.items())
-    return f"{facts.get('seconds', 0):.0f}", text
 
 
 def _brief(value: Any) -> str:

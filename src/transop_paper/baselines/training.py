@@ -1,16 +1,12 @@
 """Train the methods we compare with, through the same loop, folder and checkpoints as ours."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from transop.artifacts import RunFolder
-from transop.config import Settings
 from transop.data import ImageDataset
 from transop.networks import prefer_channels_last
 from transop.progress import Progress
@@ -113,48 +109,41 @@ def train_baseline(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> Baseline:
-    """Run the phases a baseline's run folder is missing and return the model.
+    """Run the phases a baseline's run folder is missing, as `transop.training.train` does."""
+    method = settings.method
 
-    The arguments are those of `transop.training.train`.
-    """
-    plan = TrainingPlan(BASELINES[settings.method], _build, _phases)
+    def build(session: Session, images: ImageDataset) -> Baseline:
+        wanted = session.settings.autoencoder
+        with session.seeded("weights", "autoencoder"):
+            model = BASELINES[method].build(
+                _numbers(settings),
+                name=wanted.network,
+                image_size=images.image_size,
+                channels=images.n_channels,
+                latent_dimension=wanted.latent_dimension,
+                width=wanted.width,
+            )
+        model.class_names = images.meta.class_names
+        prefer_channels_last(model)
+        return model
+
+    plan = TrainingPlan(BASELINES[method], build, lambda *_: BASELINE_PHASES[method])
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
 
 
-def _phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]:
-    del dataset
-    return BASELINE_PHASES[_own(settings).method]
-
-
-def _build(session: Session, dataset: ImageDataset) -> Baseline:
-    """Build the untrained model that the settings describe."""
-    settings = _own(session.settings)
-    with session.seeded("weights", "autoencoder"):
-        model = BASELINES[settings.method].build(
-            _numbers(settings),
-            name=settings.autoencoder.network,
-            image_size=dataset.image_size,
-            channels=dataset.n_channels,
-            latent_dimension=settings.autoencoder.latent_dimension,
-            width=settings.autoencoder.width,
-        )
-    model.class_names = dataset.meta.class_names
-    prefer_channels_last(model)
-    return model
-
-
 def _own_phase(session: Session, model: Baseline, dataset: ImageDataset) -> dict[str, Any]:
-    """Minimise the baseline's own loss on the training images.
-
-    Returns:
-        The held-out squared error per pixel.
-    """
+    """Minimise the baseline's own loss on the training images."""
     if isinstance(model, BetaVAE):
-        settings, n_images = _own(session.settings), len(dataset.splits["train"])
+        settings, n_images = session.settings, len(dataset.splits["train"])
+        assert isinstance(settings, BaselineSettings)
         network = settings.autoencoder
         n_steps = steps_in(network.epochs, n_images, min(network.batch_size, n_images))[1]
         model.numbers["warm_up_steps"] = round(settings.beta_vae.warm_up * n_steps)
-    train_autoencoder(session, model, dataset, loss=_own_loss)
+
+    def own_loss(network: Callable[..., Tensor], images: Tensor, noise: torch.Generator) -> Tensor:
+        return network(images, noise)
+
+    train_autoencoder(session, model, dataset, loss=own_loss)
     return _measure(session, model, dataset)
 
 
@@ -198,14 +187,3 @@ def _numbers(settings: BaselineSettings) -> dict[str, Any]:
             "reconstruction_weight": settings.fine_tuning.reconstruction_weight,
         },
     }[settings.method]
-
-
-def _own_loss(
-    network: Callable[..., Tensor], images: Float[Tensor, "b c h w"], generator: torch.Generator
-) -> Float[Tensor, ""]:
-    return network(images, generator)
-
-
-def _own(settings: Settings) -> BaselineSettings:
-    assert isinstance(settings, BaselineSettings)
-    return settings

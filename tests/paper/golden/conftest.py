@@ -20,7 +20,7 @@ from transop_paper.baselines import (
     DenseAutoencoder,
     LinearAutoencoder,
 )
-from transop_paper.figures import PaperRun
+from transop_paper.figures.paper_run import PaperRun
 
 SIZE, DIMENSION = 16, 4
 SHAPE = AutoencoderShape("mnist", SIZE, 1, DIMENSION, 4)

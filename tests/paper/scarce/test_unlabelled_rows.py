@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from transop.errors import UserError
-from transop_paper.scarce import GROUPS, Experiment, compare_rows, find_rows, known_rows, run_row
+from transop_paper.scarce.experiment import Experiment, run_row
 from transop_paper.scarce.moved import LeastLiked, Mover, fill_pool
 from transop_paper.scarce.protocol import draw_labelled, new_network
+from transop_paper.scarce.results import compare_rows
+from transop_paper.scarce.rows import GROUPS, find_rows, known_rows
 from transop_paper.scarce.unlabelled import UnlabelledRow
 
 
@@ -45,7 +47,7 @@ def test_labels_that_were_not_drawn_change_nothing(experiment, name):
     )
     images = data.batch(data.splits["test"])
     first, second = (
-        UnlabelledRow(one, row(name), 0, rows, labels).train().classify(images)
+        UnlabelledRow(one, row(name), 0, rows, labels).train()[0](images)
         for one in (experiment, other)
     )
     torch.testing.assert_close(first, second, rtol=0, atol=0)
