@@ -3,7 +3,7 @@
 import hashlib
 import json
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,9 +65,8 @@ class ImageDataset:
     _hash: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _check_images(self.images, self.meta.name)
-        self._check_columns()
-        self._check_splits()
+        for flaw in self._flaws():
+            raise DataError(f"data set {self.meta.name!r}: {flaw}")
 
     def __len__(self) -> int:
         return int(self.images.shape[0])
@@ -186,49 +185,36 @@ class ImageDataset:
             return np.zeros(0, dtype=np.int64)
         return check_indices("indices", given, len(self), least=-len(self)).numpy()
 
-    def _check_columns(self) -> None:
-        for name, column in self._columns().items():
-            if column is not None and len(column) != len(self):
-                raise DataError(
-                    f"{name} has {len(column)} rows but there are {len(self)} images "
-                    f"in data set {self.meta.name!r}; pass one row per image"
-                )
-        if self.labels is not None and len(self) and self.labels.min() < 0:
-            raise DataError(
-                f"labels of data set {self.meta.name!r} start at {self.labels.min()}; "
-                "number the classes from 0"
+    def _flaws(self) -> Iterator[str]:
+        """Say what is wrong; the first flaw is the one that counts."""
+        images = self.images
+        if images.dtype != np.uint8 or images.ndim != 4:
+            yield (
+                f"images have type {images.dtype} and shape {images.shape}; an ImageDataset holds "
+                "uint8 (n, channels, size, size): use load_dataset to convert"
             )
-
-    def _check_splits(self) -> None:
+        n = len(self)
+        if n == 0:
+            yield "it has no images; pass at least one"
+        channels, height, width = images.shape[1:]
+        if channels not in (1, 3) or height != width or height == 0:
+            yield (
+                f"images have shape {images.shape[1:]} (channels, height, width); use 1 or 3 "
+                "channels and equal height and width: load_dataset(..., image_size=) crops"
+            )
+        for name, column in self._columns().items():
+            if column is not None and len(column) != n:
+                yield f"{name} has {len(column)} rows but there are {n} images; pass one for each"
+        if self.labels is not None and self.labels.min() < 0:
+            yield f"labels start at {self.labels.min()}; number the classes from 0"
         if "train" not in self.splits and len(self.splits) != 1:
-            raise DataError(f"splits of data set {self.meta.name!r} must contain 'train'")
+            yield "splits must contain 'train'"
         for name, rows in self.splits.items():
             if len(rows) == 0:
-                raise DataError(
-                    f"split {name!r} of data set {self.meta.name!r} is empty; leave it out"
-                )
-            if rows.min() < 0 or rows.max() >= len(self):
-                raise DataError(
-                    f"split {name!r} of data set {self.meta.name!r} points to image {rows.max()} "
-                    f"of {len(self)}; use indices from 0 to {len(self) - 1}"
-                )
-
-
-def _check_images(images: np.ndarray, name: str) -> None:
-    """Refuse anything that is not a non-empty stack of square one- or three-channel images."""
-    if images.dtype != np.uint8 or images.ndim != 4:
-        raise DataError(
-            f"images of data set {name!r} have type {images.dtype} and shape {images.shape}; "
-            "an ImageDataset holds uint8 (n, channels, size, size): use load_dataset to convert"
-        )
-    n, channels, height, width = images.shape
-    if n == 0:
-        raise DataError(f"data set {name!r} has no images; pass at least one")
-    if channels not in (1, 3) or height != width or height == 0:
-        raise DataError(
-            f"images of data set {name!r} have shape {images.shape[1:]} (channels, height, width); "
-            "use 1 or 3 channels and equal height and width: load_dataset(..., image_size=) crops"
-        )
+                yield f"split {name!r} is empty; leave it out"
+            if rows.min() < 0 or rows.max() >= n:
+                wrong = rows.max() if rows.max() >= n else rows.min()
+                yield f"split {name!r} points to image {wrong} of {n}; use indices 0 to {n - 1}"
 
 
 def random_order(

@@ -19,6 +19,7 @@ from transop.data.request import DatasetRequest
 from transop.data.sources import Catalogue, PublishedFile, obtain
 from transop.errors import DataError, UserError
 from transop.files import digest_of_file, reason_of
+from transop.networks import prefer_channels_last
 from transop.networks.efficientnet_lite import EfficientNetLite0, load_efficientnet_lite0
 from transop.networks.resnet import IMAGENET_URL, ResNet18, load_imagenet_weights
 from transop.progress import Progress, silent
@@ -214,7 +215,7 @@ def _pre_logits(
 ) -> FeatureExtractor:
     """Wrap a network so that it takes images of any size, grey or colour."""
     network.requires_grad_(False)
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
+    prefer_channels_last(network)
 
     def describe(images: Tensor) -> Tensor:
         return network.features(prepare_images(images, input_size))

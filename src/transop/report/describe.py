@@ -33,7 +33,7 @@ def headlines(run: Run) -> list[tuple[str, str, str]]:
         (
             _shown(key, merged[key], run.description),
             name,
-            note + kept * key.startswith("kept_"),  # whose opinion was kept
+            note + (kept if key.startswith("kept_") else ""),
         )
         for key, (name, note) in HEADLINES.items()
         if isinstance(merged.get(key), int | float)
