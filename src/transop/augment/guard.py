@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,9 +13,11 @@ from torch import Tensor, nn
 from transop.augment.walk import retrace
 from transop.errors import UserError, show
 from transop.identity import Identity
-from transop.inputs import check_choice, check_floats, check_number, check_whole
+from transop.inputs import check_choice, check_floats, check_number, check_tensor, check_whole
 
 if TYPE_CHECKING:
+    from transop.augment.executor import Executor
+    from transop.augment.start import Start
     from transop.model import ManifoldAutoencoder
 
 _CHUNK = 250  # images through a user's classifier at once
@@ -74,9 +76,13 @@ class Guard(nn.Module):
             return "a classifier passed to the guard"
         return Identity.of(model).describe()
 
+    def knows_labels(self, model: ManifoldAutoencoder) -> bool:
+        """Say whether the classifier's classes are labels; groups of a graph are not."""
+        return self.classifier is not None or Identity.of(model).source != "graph"
+
     def check_labels(self, model: ManifoldAutoencoder) -> None:
         """Refuse labels where the guard does not know them: groups of a graph have no names."""
-        if self.classifier is None and Identity.of(model).source == "graph":
+        if not self.knows_labels(model):
             raise UserError(
                 "labels: this model's identity are groups of the neighbour graph, which are not "
                 "your labels; leave labels out, or pass Guard(classifier) that knows them"
@@ -123,6 +129,30 @@ class Guard(nn.Module):
         return sure & (logits.argmax(1) == names)
 
 
+def make_guard(guard: Any, model: ManifoldAutoencoder) -> Guard | None:
+    """Take a guard as it is; a probability becomes one with the model's own classifier."""
+    if guard is None:
+        return None
+    chosen = guard if isinstance(guard, Guard) else Guard(threshold=guard)
+    if chosen.classifier is None and not model.names_classes:
+        raise UserError(
+            "guard: the model has no classifier that names classes; pass Guard(classifier), or "
+            "train the phase 'classifier'"
+        )
+    return chosen
+
+
+def check_labels(labels: Any, n_images: int, device: torch.device) -> Int[Tensor, " b"]:
+    """Bring labels to a device; a guard looks up whether it knows them."""
+    names = check_tensor("labels", labels)
+    if names.shape != (n_images,) or names.is_floating_point() or names.dtype == torch.bool:
+        raise UserError(
+            f"labels have type {names.dtype} and shape {tuple(names.shape)}; pass one class "
+            f"number for each of the {n_images} images"
+        )
+    return names.long().to(device)
+
+
 @dataclass
 class GuardedWalks:
     """Where guarded walks ended, and what it took."""
@@ -135,26 +165,24 @@ class GuardedWalks:
 
 
 def walk_guarded(
-    model: ManifoldAutoencoder,
+    networks: Executor,
     guard: Guard,
     draw: Draw,
-    latents: Float[Tensor, "b d"],
-    names: Int[Tensor, " b"],
-    rest: Float[Tensor, "b w"] | None = None,
+    start: Start,
     *,
     all_or_none: bool = False,
 ) -> GuardedWalks:
     """Draw walks, again and shorter, until the guard accepts them or is out of attempts.
 
     Args:
-        model: decodes and transports.
+        networks: decode, and know the model that transports.
         guard: accepts or refuses the end of a walk.
         draw: takes points and gives the ends and coefficients of fresh walks from them.
-        latents: where the walks start.
-        names: the class that the classifier must still give to each.
-        rest: the part of their latents that operators leave alone, if there is one.
+        start: where the walks start, and the class that the classifier must still give to each.
         all_or_none: accept a draw only if every point accepts it.
     """
+    model, latents, rest, names = networks.model, start.latents, start.rest, start.names
+    assert names is not None
     ends, coefficients = draw(latents)
     rows = torch.arange(len(latents), device=latents.device)
     found = GuardedWalks(
@@ -169,7 +197,7 @@ def walk_guarded(
         """Note down the walks of some rows and give back the rows that were refused."""
         seen = ends
         if guard.reads_images(model):
-            seen = model.decode(ends, rest=None if rest is None else rest[rows])
+            seen = networks.decode(ends, None if rest is None else rest[rows])
             if found.pictures is None:
                 found.pictures = torch.empty_like(seen)
             found.pictures[rows] = seen

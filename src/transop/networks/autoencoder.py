@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import conv2d, pixel_shuffle
 
 from transop.errors import UserError
 
@@ -219,7 +220,7 @@ def _assemble(
         nn.ReLU(),
         nn.Unflatten(1, (written, sides[1], sides[1])),
         *(layer for numbers in up for layer in _up(*numbers)),
-        nn.ConvTranspose2d(up[-1][1], shape.channels, *last),
+        _LastUp(up[-1][1], shape.channels, *last),
         nn.Sigmoid(),
     )
     return Autoencoder(shape, encoder, decoder)
@@ -260,10 +261,33 @@ def _pyramid(
         *written,
         nn.Unflatten(1, (maps[-1], side, side)),
         *up,
-        nn.ConvTranspose2d(maps[1], shape.channels, 4, 2, 1, output_padding=sizes[0] % 2),
+        _LastUp(maps[1], shape.channels, 4, 2, 1, sizes[0] % 2),
         nn.Sigmoid(),
     )
     return Autoencoder(shape, encoder, decoder)
+
+
+class _LastUp(nn.ConvTranspose2d):
+    """A transposed convolution to few channels: the same numbers, thrice as fast without gradients.
+
+    Kernels for transposed convolutions compute many output channels side by side; an image has
+    one or three. An ordinary convolution that gives all ``stride**2`` pixels of a cell as
+    channels of their own has more to do side by side. With gradients the layer stays as it is:
+    rearranging the pixels costs more on the way back than it saves.
+    """
+
+    def forward(self, maps: Tensor, output_size: list[int] | None = None) -> Tensor:
+        if torch.is_grad_enabled() or output_size is not None:
+            return super().forward(maps, output_size)
+        (n_in, n_out, kernel, _), step = self.weight.shape, self.stride[0]
+        taps, pad, extra = kernel // step, int(self.padding[0]), self.output_padding[0]
+        split = self.weight.reshape(n_in, n_out, taps, step, taps, step).flip(2, 4)
+        weight = split.permute(1, 3, 5, 0, 2, 4).reshape(n_out * step**2, n_in, taps, taps)
+        assert self.bias is not None
+        cells = conv2d(maps, weight, self.bias.repeat_interleave(step**2), padding=taps - 1)
+        pixels = pixel_shuffle(cells.contiguous(), step)
+        end = pixels.shape[-1] - pad + extra
+        return pixels[..., pad:end, pad:end]
 
 
 def _hidden(inputs: int, outputs: int) -> list[nn.Module]:
