@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from transop import Run
 from transop.augment import Guard, TransportAugment
 from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
@@ -75,20 +76,21 @@ def bench_augment(
     *,
     batch_size: int = 256,
     n_trials: int = 15,
-    models: Sequence[ManifoldAutoencoder] = (),
+    runs: Sequence[Run] = (),
     device: torch.device | str = "cpu",
     progress: Progress = silent,
 ) -> AugmentBenchmark:
     """Time ours, kornia's RandAugment and kornia's elastic transform on the same batches.
 
     Contenders take turns within every trial, so that a machine that slows down slows all of them.
-    Speed does not depend on the weights, but for a guard's: without models, untrained ones stand
-    in (`stand_in_models`).
+    A guard's speed depends on model and images; pass a run to measure it on held-out images.
+    Without runs, untrained models (`stand_in_models`) and noise stand in, and hardly a move is
+    refused.
 
     Args:
         batch_size: images per call.
         n_trials: calls that are timed.
-        models: models to use instead.
+        runs: trained runs to use instead, with their data.
         device: where to compute.
         progress: announces the trials.
     """
@@ -96,10 +98,9 @@ def bench_augment(
         raise UserError(f"batch_size = {batch_size} and n_trials = {n_trials} must be at least 1")
     peak = _measure_peak()
     speeds: list[AugmentSpeed] = []
-    for model in models or stand_in_models():
+    for model, images in _subjects(runs, batch_size):
         channels, size, _ = model.image_shape
-        generator = torch.Generator().manual_seed(0)
-        images = torch.rand(batch_size, channels, size, size, generator=generator).to(device)
+        images = images.to(device)
         contenders = _contenders(model.to(device), images)
         seconds = _race(contenders, images, n_trials, progress, f"{size} x {size}")
         work = _work(model)
@@ -110,6 +111,15 @@ def bench_augment(
             ratio = slowest / median(times)
             speeds.append(AugmentSpeed(name, size, channels, tuple(times), rate, ratio, share))
     return AugmentBenchmark(torch.get_num_threads(), peak / 1e9, tuple(speeds))
+
+
+def _subjects(runs: Sequence[Run], batch_size: int) -> Iterator[tuple[ManifoldAutoencoder, Tensor]]:
+    """Give models, each with a batch of images."""
+    for run in runs:
+        yield run.model, run.held_out.batch(torch.arange(batch_size) % len(run.held_out))
+    for model in () if runs else stand_in_models():
+        generator = torch.Generator().manual_seed(0)
+        yield model, torch.rand(batch_size, *model.image_shape, generator=generator)
 
 
 def _race(

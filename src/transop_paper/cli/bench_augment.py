@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from statistics import median
+from typing import Annotated
 
 import typer
 
 from transop_app.cli import Terminal, options
-
-if TYPE_CHECKING:
-    from transop.model import ManifoldAutoencoder
 
 Runs = Annotated[
     list[Path] | None,
@@ -28,37 +26,40 @@ def bench_augment(
     as_json: options.Json = False,
 ) -> None:
     """Time learned moves against kornia's RandAugment and elastic transform."""
+    from transop import Run
     from transop_paper.bench.augment import bench_augment as measure
 
     terminal: Terminal = ctx.obj
     report = measure(
         batch_size=batch_size,
         n_trials=trials,
-        models=_models(run),
+        runs=[Run.open(folder) for folder in run or ()],
         device=device,
         progress=terminal.progress,
     )
     if as_json:
         terminal.result_json(dataclasses.asdict(report))
         return
-    rows = [
-        [
-            f"{speed.image_size} x {speed.image_size} x {speed.channels}",
-            speed.name,
-            f"{speed.images_per_second:,.0f}",
-            f"{speed.over_elastic:.2f}",
-            "" if speed.peak_share is None else f"{speed.peak_share:.0%}",
-            f"{1000 * min(speed.seconds):.1f}",
-            f"{1000 * max(speed.seconds):.1f}",
-        ]
-        for speed in report.speeds
-    ]
-    columns = ["images", "augmentation", "images/s", "/ elastic", "of peak", "best ms", "worst ms"]
-    title = (
+    terminal.result(
         f"batch {batch_size}, {trials} trials, {report.n_threads} threads, "
         f"{report.peak_gflops:.0f} GFlop/s peak"
     )
-    terminal.result_table(title, columns, rows)
+    for size, channels in dict.fromkeys((s.image_size, s.channels) for s in report.speeds):
+        terminal.result_table(
+            f"{size} x {size} x {channels}",
+            ["augmentation", "images/s", "/ elastic", "of peak", "ms"],
+            [
+                [
+                    speed.name,
+                    f"{speed.images_per_second:,.0f}",
+                    f"{speed.over_elastic:.2f}",
+                    "" if speed.peak_share is None else f"{speed.peak_share:.0%}",
+                    f"{1000 * median(speed.seconds):.1f}",
+                ]
+                for speed in report.speeds
+                if (speed.image_size, speed.channels) == (size, channels)
+            ],
+        )
 
 
 def bench_loop(
@@ -77,6 +78,7 @@ def bench_loop(
     import torch
 
     from transop.errors import UserError
+    from transop.model import ManifoldAutoencoder
     from transop_paper.bench.loop import QUICK, LoopSize
     from transop_paper.bench.loop import bench_loop as measure
 
@@ -92,7 +94,8 @@ def bench_loop(
     }
     chosen = {name: value for name, value in given.items() if value is not None}
     size = dataclasses.replace(scales[scale], **chosen)
-    speeds = measure(size, models=_models(run), progress=terminal.progress)
+    models = [ManifoldAutoencoder.from_pretrained(folder) for folder in run or ()]
+    speeds = measure(size, models=models, progress=terminal.progress)
     if as_json:
         terminal.result_json(
             {
@@ -102,24 +105,23 @@ def bench_loop(
             }
         )
         return
-    terminal.result_table(
-        f"batch {size.batch_size}, {size.n_steps} steps, {torch.get_num_threads()} threads",
-        ["network", "augmented in", "augmentation", "images/s", "waiting", "time / elastic"],
-        [
-            [
-                f"{speed.network}, {speed.image_size} px",
-                f"{speed.workers} workers" if speed.workers else "main process",
-                speed.augmentation,
-                f"{speed.images_per_second:,.0f}",
-                f"{speed.waiting:.0%}",
-                f"{speed.over_elastic:.2f}",
-            ]
-            for speed in speeds
-        ],
+    terminal.result(
+        f"batch {size.batch_size}, {size.n_steps} steps, {size.rounds} rounds, "
+        f"{torch.get_num_threads()} threads"
     )
-
-
-def _models(runs: list[Path] | None) -> list[ManifoldAutoencoder]:
-    from transop.model import ManifoldAutoencoder
-
-    return [ManifoldAutoencoder.from_pretrained(folder) for folder in runs or ()]
+    for network, workers in dict.fromkeys((s.network, s.workers) for s in speeds):
+        place = f"{workers} workers" if workers else "the main process"
+        terminal.result_table(
+            f"{network}, augmented in {place}",
+            ["augmentation", "images/s", "waiting", "time / elastic"],
+            [
+                [
+                    speed.augmentation,
+                    f"{speed.images_per_second:,.0f}",
+                    f"{speed.waiting:.0%}",
+                    f"{speed.over_elastic:.2f}",
+                ]
+                for speed in speeds
+                if (speed.network, speed.workers) == (network, workers)
+            ],
+        )
