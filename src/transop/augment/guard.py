@@ -174,6 +174,8 @@ def walk_guarded(
 ) -> GuardedWalks:
     """Draw walks, again and shorter, until the guard accepts them or is out of attempts.
 
+    Few points are refused more than once, so their tries are looked at together.
+
     Args:
         networks: decode, and know the model that transports.
         guard: accepts or refuses the end of a walk.
@@ -181,40 +183,80 @@ def walk_guarded(
         start: where the walks start, and the class that the classifier must still give to each.
         all_or_none: accept a draw only if every point accepts it.
     """
-    model, latents, rest, names = networks.model, start.latents, start.rest, start.names
-    assert names is not None
-    ends, coefficients = draw(latents)
+    model, latents = networks.model, start.latents
     rows = torch.arange(len(latents), device=latents.device)
-    found = GuardedWalks(
-        torch.empty_like(ends),
-        torch.empty_like(coefficients),
-        torch.zeros_like(rows),
-        rows < 0,
-        None,
-    )
+    judge = _Judge(networks, guard, start, all_or_none)
+    found = judge.first(*draw(latents))
+    n_rows = len(latents)
 
-    def note(rows: Tensor, ends: Tensor, coefficients: Tensor) -> Int[Tensor, " r"]:
-        """Note down the walks of some rows and give back the rows that were refused."""
-        seen = ends
-        if guard.reads_images(model):
-            seen = networks.decode(ends, None if rest is None else rest[rows])
-            if found.pictures is None:
-                found.pictures = torch.empty_like(seen)
-            found.pictures[rows] = seen
-        accepted = guard.accepts(guard.logits(model, seen), names[rows])
-        if all_or_none:
-            accepted = accepted.all().expand_as(accepted)
-        found.ends[rows], found.coefficients[rows] = ends, coefficients
-        found.accepted[rows] = accepted
-        found.draws[rows] += 1
-        return rows[~accepted]
+    def at_once(n_left: int, n_refused: int) -> int:
+        """Say how many tries to look at together: no more than make up the first batch."""
+        return 1 if all_or_none else max(1, min(n_left, n_rows // n_refused))
 
-    rows = note(rows, ends, coefficients)
-    for _ in range(guard.attempts):
-        if len(rows):
-            rows = note(rows, *draw(latents[rows]))
-    for _ in range(guard.shortenings):
-        if len(rows):
-            shorter = found.coefficients[rows] * _SHORTER
-            rows = note(rows, retrace(model.transport, latents[rows], shorter), shorter)
+    rows, left = rows[~found.accepted], guard.attempts
+    while left and len(rows):
+        n_tries = at_once(left, len(rows))
+        rows = judge.again(found, rows, *draw(latents[rows.repeat_interleave(n_tries)]))
+        left -= n_tries
+    left = guard.shortenings
+    while left and len(rows):
+        n_tries = at_once(left, len(rows))
+        powers = _SHORTER ** torch.arange(1, n_tries + 1, device=latents.device).to(latents)
+        shorter = (found.coefficients[rows][:, None] * powers[:, None, None]).flatten(0, 1)
+        origins = latents[rows.repeat_interleave(n_tries)]
+        rows = judge.again(found, rows, retrace(model.transport, origins, shorter), shorter)
+        left -= n_tries
     return found
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Asks a guard about the ends of walks and notes down what it accepts."""
+
+    networks: Executor
+    guard: Guard
+    start: Start
+    all_or_none: bool
+
+    def first(self, ends: Tensor, coefficients: Tensor) -> GuardedWalks:
+        """Note down the first walk of every point."""
+        rows = torch.arange(len(ends), device=ends.device)
+        accepted, pictures = self._look(rows, ends)
+        return GuardedWalks(ends, coefficients, torch.ones_like(rows), accepted, pictures)
+
+    def again(
+        self, found: GuardedWalks, rows: Tensor, ends: Tensor, coefficients: Tensor
+    ) -> Int[Tensor, " r"]:
+        """Take the first accepted of several tries per row, else the last; give what is refused.
+
+        Args:
+            found: where to note it down.
+            rows: which points were tried again.
+            ends: of the tries, all of one row after another.
+            coefficients: of the tries.
+        """
+        n_tries = len(ends) // len(rows)
+        accepted, pictures = self._look(rows.repeat_interleave(n_tries), ends)
+        accepted = accepted.reshape(len(rows), n_tries)
+        passed = accepted.any(1)
+        chosen = torch.where(passed, accepted.int().argmax(1), n_tries - 1)
+        tries = torch.arange(len(rows), device=rows.device) * n_tries + chosen
+        found.ends[rows], found.coefficients[rows] = ends[tries], coefficients[tries]
+        found.accepted[rows] = passed
+        found.draws[rows] += chosen + 1
+        if pictures is not None and found.pictures is not None:
+            found.pictures[rows] = pictures[tries]
+        return rows[~passed]
+
+    def _look(self, rows: Tensor, ends: Tensor) -> tuple[Bool[Tensor, " r"], Tensor | None]:
+        """Ask whether points may end there; decoded, if the classifier reads images."""
+        model, rest, names = self.networks.model, self.start.rest, self.start.names
+        assert names is not None
+        pictures = None
+        if self.guard.reads_images(model):
+            pictures = self.networks.decode(ends, None if rest is None else rest[rows])
+        logits = self.guard.logits(model, ends if pictures is None else pictures)
+        accepted = self.guard.accepts(logits, names[rows])
+        if self.all_or_none:
+            accepted = accepted.all().expand_as(accepted).clone()
+        return accepted, pictures
