@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from transop.augment.walk import retrace
 from transop.errors import UserError, show
-from transop.identity import Identity
 from transop.inputs import check_choice, check_floats, check_number, check_tensor, check_whole
 
 if TYPE_CHECKING:
     from transop.augment.executor import Executor
     from transop.augment.start import Start
+    from transop.identity import Identity
     from transop.model import ManifoldAutoencoder
 
 _CHUNK = 250  # images through a user's classifier at once
@@ -74,11 +74,11 @@ class Guard(nn.Module):
         """Say in words whose opinion a move must keep."""
         if self.classifier is not None:
             return "a classifier passed to the guard"
-        return Identity.of(model).describe()
+        return _identity(model).describe()
 
     def knows_labels(self, model: ManifoldAutoencoder) -> bool:
         """Say whether the classifier's classes are labels; groups of a graph are not."""
-        return self.classifier is not None or Identity.of(model).source != "graph"
+        return self.classifier is not None or _identity(model).source != "graph"
 
     def check_labels(self, model: ManifoldAutoencoder) -> None:
         """Refuse labels where the guard does not know them: groups of a graph have no names."""
@@ -127,6 +127,13 @@ class Guard(nn.Module):
             )
         sure = logits.softmax(1).gather(1, names[:, None])[:, 0] >= self.threshold
         return sure & (logits.argmax(1) == names)
+
+
+def _identity(model: ManifoldAutoencoder) -> Identity:
+    """Read whose opinion a model keeps; loaded on demand, as it brings clustering with it."""
+    from transop.identity import Identity
+
+    return Identity.of(model)
 
 
 def make_guard(guard: Any, model: ManifoldAutoencoder) -> Guard | None:

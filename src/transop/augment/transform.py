@@ -136,8 +136,11 @@ class TransportAugment(nn.Module):
             raise UserError("guard: its work depends on the images; export with guard=None")
         if torch.compiler.is_compiling() and (self.guard is None or params is not None):
             return self._fixed_work(images, params)
-        moved: Tensor = self._forward(images, params, labels)
-        return moved
+        if torch.compiler.is_compiling():
+            # Not a decorator: that would load torch's compiler together with this module.
+            outside: Callable[..., Tensor] = torch.compiler.disable(self._forward)  # type: ignore[no-untyped-call]
+            return outside(images, params, labels)
+        return self._forward(images, params, labels)
 
     def for_dataset(self, images: Any, labels: Any = None) -> AugmentedDataset:
         """Encode a data set once; reading it gives images that are moved anew every time.
@@ -258,7 +261,6 @@ class TransportAugment(nn.Module):
             f"n_steps={self.n_steps}, residual={self.residual}, same_on_batch={self.same_on_batch}"
         )
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     @torch.no_grad()
     def _forward(self, images: Any, params: Params | None, labels: Any) -> Tensor:
         given = check_tensor("images", images)
