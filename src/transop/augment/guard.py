@@ -181,7 +181,8 @@ def walk_guarded(
 ) -> GuardedWalks:
     """Draw walks, again and shorter, until the guard accepts them or is out of attempts.
 
-    Few points are refused more than once, so their tries are looked at together.
+    Most points pass at once or at the second try. Those left over get more tries together (one,
+    two, four and so on), so that few of them do not take many rounds.
 
     Args:
         networks: decode, and know the model that transports.
@@ -194,20 +195,15 @@ def walk_guarded(
     rows = torch.arange(len(latents), device=latents.device)
     judge = _Judge(networks, guard, start, all_or_none)
     found = judge.first(*draw(latents))
-    n_rows = len(latents)
-
-    def at_once(n_left: int, n_refused: int) -> int:
-        """Say how many tries to look at together: no more than make up the first batch."""
-        return 1 if all_or_none else max(1, min(n_left, n_rows // n_refused))
-
-    rows, left = rows[~found.accepted], guard.attempts
+    rows, left, n_tries = rows[~found.accepted], guard.attempts, 1
     while left and len(rows):
-        n_tries = at_once(left, len(rows))
+        n_tries = min(left, n_tries)
         rows = judge.again(found, rows, *draw(latents[rows.repeat_interleave(n_tries)]))
         left -= n_tries
+        n_tries = 1 if all_or_none else 2 * n_tries
     left = guard.shortenings
     while left and len(rows):
-        n_tries = at_once(left, len(rows))
+        n_tries = 1 if all_or_none else left
         powers = _SHORTER ** torch.arange(1, n_tries + 1, device=latents.device).to(latents)
         shorter = (found.coefficients[rows][:, None] * powers[:, None, None]).flatten(0, 1)
         origins = latents[rows.repeat_interleave(n_tries)]
