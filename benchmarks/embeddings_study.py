@@ -102,14 +102,14 @@ def reduce(features: np.ndarray, train: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(z / np.linalg.norm(z, axis=1).mean()).float()
 
 
-def study(data: Vectors, n_seeds: int, n_steps: int) -> list[Result]:
+def study(data: Vectors, seeds: range, n_steps: int) -> list[Result]:
     """Measure everything with several seeds of operators, labels and draws."""
     train = data.z[data.train]
     near = nearest_neighbours(train, NEIGHBOURS)
     z0, z1 = train.repeat_interleave(NEIGHBOURS, 0), train[near.flatten()]
     chosen = transop.choose_objective(z0, z1, OPERATORS, n_steps=min(60, n_steps))
     results = []
-    for seed in range(n_seeds):
+    for seed in seeds:
         began = time.process_time()
         generator = torch.Generator().manual_seed(seed)
         learned = transop.learn_operators(
@@ -175,13 +175,15 @@ def main() -> None:
     parser.add_argument("--fruits", type=Path)
     parser.add_argument("--celeba", type=Path)
     parser.add_argument("--images", type=int, default=30_000, help="of CelebA")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--cache", type=Path, default=Path("runs/embeddings"))
     parser.add_argument("--out", type=Path, help="JSON file to write")
     wanted = parser.parse_args()
     wanted.cache.mkdir(parents=True, exist_ok=True)
-    everything: dict[str, Any] = {"seeds": wanted.seeds, "steps": wanted.steps}
+    seeds = range(wanted.first_seed, wanted.first_seed + wanted.seeds)
+    everything: dict[str, Any] = {"seeds": list(seeds), "steps": wanted.steps}
     for name, place in (("fruits", wanted.fruits), ("celeba", wanted.celeba)):
         if place is None:
             continue
@@ -190,7 +192,7 @@ def main() -> None:
         else:
             data = read_celeba(place, wanted.cache, wanted.images)
         rows = {"train": len(data.train), "held out": len(data.test)}
-        results = study(data, wanted.seeds, wanted.steps)
+        results = study(data, seeds, wanted.steps)
         everything[name] = {"rows": rows, "results": results}
         print(f"\n## {name}: {rows}\n{tables(results)}\n", flush=True)
         if wanted.out is not None:
