@@ -16,6 +16,7 @@ import io
 import json
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,14 +103,13 @@ def reduce(features: np.ndarray, train: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(z / np.linalg.norm(z, axis=1).mean()).float()
 
 
-def study(data: Vectors, n_seeds: int, n_steps: int) -> list[Result]:
+def study(data: Vectors, seeds: range, n_steps: int) -> Iterator[Result]:
     """Measure everything with several seeds of operators, labels and draws."""
     train = data.z[data.train]
     near = nearest_neighbours(train, NEIGHBOURS)
     z0, z1 = train.repeat_interleave(NEIGHBOURS, 0), train[near.flatten()]
     chosen = transop.choose_objective(z0, z1, OPERATORS, n_steps=min(60, n_steps))
-    results = []
-    for seed in range(n_seeds):
+    for seed in seeds:
         began = time.process_time()
         generator = torch.Generator().manual_seed(seed)
         learned = transop.learn_operators(
@@ -133,9 +133,8 @@ def study(data: Vectors, n_seeds: int, n_steps: int) -> list[Result]:
             found["adding an attribute"] = add_attributes(data, learned, seed)
         else:
             found.update(turns(data, learned, n_steps, seed))
-        results.append(found)
         print(f"seed {seed}: {time.process_time() - began:.0f} CPU seconds", flush=True)
-    return results
+        yield found
 
 
 def _facts(learned: transop.LearnedOperators) -> dict[str, float]:
@@ -176,12 +175,14 @@ def main() -> None:
     parser.add_argument("--celeba", type=Path)
     parser.add_argument("--images", type=int, default=30_000, help="of CelebA")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--cache", type=Path, default=Path("runs/embeddings"))
     parser.add_argument("--out", type=Path, help="JSON file to write")
     wanted = parser.parse_args()
     wanted.cache.mkdir(parents=True, exist_ok=True)
-    everything: dict[str, Any] = {"seeds": wanted.seeds, "steps": wanted.steps}
+    seeds = range(wanted.first_seed, wanted.first_seed + wanted.seeds)
+    everything: dict[str, Any] = {"seeds": list(seeds), "steps": wanted.steps}
     for name, place in (("fruits", wanted.fruits), ("celeba", wanted.celeba)):
         if place is None:
             continue
@@ -190,11 +191,13 @@ def main() -> None:
         else:
             data = read_celeba(place, wanted.cache, wanted.images)
         rows = {"train": len(data.train), "held out": len(data.test)}
-        results = study(data, wanted.seeds, wanted.steps)
+        results: list[Result] = []
         everything[name] = {"rows": rows, "results": results}
+        for found in study(data, seeds, wanted.steps):
+            results.append(found)
+            if wanted.out is not None:
+                wanted.out.write_text(json.dumps(_rounded(everything), indent=1) + "\n")
         print(f"\n## {name}: {rows}\n{tables(results)}\n", flush=True)
-        if wanted.out is not None:
-            wanted.out.write_text(json.dumps(_rounded(everything), indent=1) + "\n")
 
 
 def _rounded(value: Any) -> Any:

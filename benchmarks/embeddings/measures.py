@@ -24,7 +24,7 @@ from transop.semi_supervised import spread_labels, weigh_neighbours
 
 LENGTHS = (0.2, 0.4, 0.8, 1.6)
 TIMES = (0.5, 1.0, 1.5, 2.0, 3.0)
-COPIES, TESTED, WATCHED, DRAWS = 20, 600, 15, 3
+COPIES, TESTED, ASKED, WATCHED, DRAWS = 20, 600, 3000, 10, 4
 PRIOR_WEIGHT, JUDGE_STEPS, SCALE_STEPS, BATCH = 0.3, 300, 200, 250
 
 Mover = Callable[[Tensor, float, torch.Generator], Tensor]
@@ -84,13 +84,17 @@ def local_scales(z: Tensor, near: Tensor, operators: Tensor, seed: int) -> nn.Mo
 def movers(
     z: Tensor, near: Tensor, learned: transop.LearnedOperators, seed: int
 ) -> dict[str, Mover]:
-    """Offer five ways of moving points, each with a strength."""
+    """Offer six ways of moving points, each with a strength."""
     psi, weight = learned.operators, learned.sparsity_weight
     rows = torch.randperm(len(z), generator=torch.Generator().manual_seed(seed))[:BATCH]
     found = transop.infer_coefficients(psi, z[rows], z[near[rows, -1]], sparsity_weight=weight)
     scale = found.coefficients.abs().mean(0)
     encoder = local_scales(z, near, psi, seed)
-    root = torch.linalg.cholesky(torch.cov(z.T) + 1e-6 * torch.eye(z.shape[1]))
+    steps = (z[near] - z[:, None]).flatten(0, 1)
+    roots = [
+        torch.linalg.cholesky(torch.cov(rows.T) + 1e-6 * torch.eye(z.shape[1]))
+        for rows in (z, steps)
+    ]
 
     def one_scale(points: Tensor, strength: float, source: torch.Generator) -> Tensor:
         scales = (strength * scale).expand(len(points), -1)
@@ -103,11 +107,14 @@ def movers(
         return points + strength * torch.randn(points.shape, generator=source)
 
     def covariance(points: Tensor, strength: float, source: torch.Generator) -> Tensor:
-        return points + strength * torch.randn(points.shape, generator=source) @ root.T
+        return points + strength * torch.randn(points.shape, generator=source) @ roots[0].T
+
+    def differences(points: Tensor, strength: float, source: torch.Generator) -> Tensor:
+        return points + strength * torch.randn(points.shape, generator=source) @ roots[1].T
 
     def to_neighbours(points: Tensor, strength: float, source: torch.Generator) -> Tensor:
         distance = torch.cdist(points, z)
-        distance[distance < 1e-4] = torch.inf  # the point itself
+        distance[distance < 5e-3] = torch.inf  # the point itself, up to rounding
         closest = distance.topk(5, largest=False).indices
         pick = torch.randint(5, (len(points), 1), generator=source)
         return points + strength * (z[closest.gather(1, pick)[:, 0]] - points)
@@ -117,6 +124,7 @@ def movers(
         "operators, local scales": own_scales,
         "isotropic noise": isotropic,
         "noise with the data's covariance": covariance,
+        "noise with the covariance of neighbours' differences": differences,
         "towards a neighbour": to_neighbours,
     }
 
@@ -142,8 +150,8 @@ class Moves:
 
     def _strength(self, mover: Mover, points: Tensor, length: float) -> float:
         """Find the strength by bisection."""
-        low, high = 0.0, 32.0
-        for _ in range(14):
+        low, high = 0.0, 64.0
+        for _ in range(15):
             middle = (low + high) / 2
             moved = mover(points, middle, self._source())
             far = float(((moved - points).norm(dim=1) / points.norm(dim=1)).mean())
@@ -196,10 +204,12 @@ def few_labels(data: Vectors, moves: Moves, seed: int) -> dict[str, dict[str, fl
     chance = np.random.default_rng(seed)
     same = _same_group(data, chance)
     views = {name: moves.copies(name, data.points(), 0.4, WATCHED) for name in moves.ways}
+    # Training rows have nearer neighbours, so their strengths are others.
+    moves = Moves(moves.ways, data.z[chance.permutation(data.train)[:BATCH]], seed)
     found = [
         _few_labels_of(data, trait, moves, views, same, chance)
         for trait in data.traits.T
-        for _ in range(DRAWS)
+        for _ in range(max(1, DRAWS // data.traits.shape[1]))
     ]
     return {
         name: {key: float(np.nanmean([one[name][key] for one in found])) for key in row}
@@ -216,7 +226,8 @@ def _few_labels_of(
     chance: np.random.Generator,
 ) -> dict[str, dict[str, float]]:
     rows = choose_rows(trait, data.train, data.n_labels, chance)
-    few, test, truth = data.z[rows], data.z[data.test].numpy(), trait[data.test]
+    asked = data.test[:ASKED]
+    few, test, truth = data.z[rows], data.z[asked].numpy(), trait[asked]
     plain = _head(few, trait[rows])
     told, watched = plain.predict(test), slice(0, TESTED)
     right = (told == truth)[watched]
@@ -256,7 +267,7 @@ def _head(rows: Tensor, labels: np.ndarray) -> LogisticRegression:
 
 def _same_group(data: Vectors, chance: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Pair every held-out row with another one of its object or person."""
-    groups, first, second = data.groups[data.test], [], []
+    groups, first, second = data.groups[data.test[:ASKED]], [], []
     for group in np.unique(groups):
         members = chance.permutation(np.flatnonzero(groups == group))
         if len(members) > 1:
@@ -308,7 +319,10 @@ def _path_graph(z: Tensor, learned: transop.LearnedOperators) -> csr_matrix:
 def along_paths(data: Vectors, learned: transop.LearnedOperators) -> dict[str, dict[str, float]]:
     """Join held-out neighbours, go on beyond, and look at the nearest training row.
 
-    The line ends where the operators' path ends at t = 1, so both leave the same residual.
+    The line ends where the operators' path ends at t = 1, so both leave the same residual. Beyond,
+    a path that moves less, or towards the mean, would stay in the data for that reason alone. Two
+    more lines take that advantage away: one that has moved as far as the path at every t, and one
+    whose points have moreover the distance from the mean that the path's points have.
     """
     train, z = data.z[data.train], data.points()
     partner = torch.cdist(z, z).topk(6, largest=False).indices[:, 5]
@@ -317,14 +331,26 @@ def along_paths(data: Vectors, learned: transop.LearnedOperators) -> dict[str, d
     curve = transport_path(psi, found.coefficients, z, torch.tensor(TIMES))
     end = transport(psi, found.coefficients, z)
     usual, truth = nearest(z, train)[1].mean(), data.traits[data.test[:TESTED]]
-    result: dict[str, dict[str, float]] = {"path of operators": {}, "straight line": {}}
+    result: dict[str, dict[str, float]] = {}
     for i, t in enumerate(TIMES):
-        for name, there in (
-            ("path of operators", curve[:, i]),
-            ("straight line", z + t * (end - z)),
-        ):
+        for name, there in _lines(z, end, curve[:, i], t).items():
             rows, distance = nearest(there, train)
-            result[name][f"kept {t}"] = float((data.traits[data.train][rows] == truth).mean())
-            result[name][f"distance {t}"] = float(distance.mean() / usual)
+            row = result.setdefault(name, {})
+            row[f"kept {t}"] = float((data.traits[data.train][rows] == truth).mean())
+            row[f"distance {t}"] = float(distance.mean() / usual)
+            row[f"length {t}"] = float(((there - z).norm(dim=1) / z.norm(dim=1)).mean())
     result["path of operators"]["residual"] = float(found.residual.mean())
     return result
+
+
+def _lines(z: Tensor, end: Tensor, there: Tensor, t: float) -> dict[str, Tensor]:
+    """Give the point of a path, and those of three straight lines to compare it with."""
+    direction = torch.nn.functional.normalize(end - z, dim=1)
+    as_far = z + direction * (there - z).norm(dim=1, keepdim=True)
+    size = there.norm(dim=1, keepdim=True)
+    return {
+        "path of operators": there,
+        "straight line": z + t * (end - z),
+        "straight line, moved as far": as_far,
+        "the same, as far from the mean": torch.nn.functional.normalize(as_far, dim=1) * size,
+    }

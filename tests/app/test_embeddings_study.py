@@ -52,7 +52,7 @@ def faces(measures):
 @pytest.mark.filterwarnings("ignore")
 def test_every_measurement_gives_a_table_with_intervals(make, script):
     study, measures = script
-    results = study.study(make(measures), n_seeds=2, n_steps=5)
+    results = list(study.study(make(measures), range(2), n_steps=5))
     assert len(results) == 2
     text = study.tables(results)
     for what in results[0]:

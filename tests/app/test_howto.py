@@ -33,4 +33,4 @@ def test_the_code_of_a_page_runs(page, full_run, tmp_path, monkeypatch, capsys):
 
 
 def test_there_is_a_page_for_every_library_that_is_named():
-    assert {page.stem for page in PAGES} == {*NEEDS, "torch-dataset", "scikit-learn"}
+    assert {page.stem for page in PAGES} == {*NEEDS, "own-network", "torch-dataset", "scikit-learn"}
