@@ -133,6 +133,7 @@ def _forget_evaluations(ws: Workspace, state: Progress, lane: int) -> None:
     state.hoped[lane] = np.inf
     state.remaining[lane] = np.inf
     state.violation[lane] = np.inf
+    state.listed[lane] = 0.0
 
 
 @compiled

@@ -158,6 +158,8 @@ def _load_or_zero(builder: Any, places: list[Any], add: Any, rows: Any) -> list[
 
 
 _tile_4x2 = _make_tile(4, 2)
+_tile_1x4 = _make_tile(1, 4)
+_tile_1x1 = _make_tile(1, 1)
 _tile_12x1 = _make_tile(12, 1)
 _tile_8x1 = _make_tile(8, 1)
 _tile_4x1 = _make_tile(4, 1)
@@ -186,15 +188,33 @@ def multiply_vector(out: Strided, a: Strided, b: Strided, height: int, n: int, a
 
 
 @inlined
+def multiply_row(out: Strided, a: Strided, b: Strided, width: int, n: int) -> None:
+    """Write out[j] = sum over k < n of a[k] * b[k, j]."""
+    oj, pk, qj, qk = out.along, a.along, b.across, b.along
+    j = 0
+    while j < width:
+        o, q = out.start + j * oj, b.start + j * qj
+        if width - j >= 4:
+            _tile_1x4(out.array, o, 0, oj, a.array, a.start, 0, pk, b.array, q, qj, qk, n, False)
+            j += 4
+        else:
+            _tile_1x1(out.array, o, 0, oj, a.array, a.start, 0, pk, b.array, q, qj, qk, n, False)
+            j += 1
+
+
+@inlined
 def multiply_matrix(
     out: Strided, a: Strided, b: Strided, height: int, width: int, n: int, add: bool
 ) -> None:
     """Write out[i, j] = sum over k < n of a[i, k] * b[k, j].
 
-    ``height`` (of i) must be a multiple of four and ``width`` (of j) a multiple of two.
+    ``height`` (of i) must be a multiple of four.
     """
     oi, oj, pi, pk, qj, qk = out.across, out.along, a.across, a.along, b.across, b.along
     for j in range(0, width, 2):
         for i in range(0, height, 4):
             o, p, q = out.start + i * oi + j * oj, a.start + i * pi, b.start + j * qj
-            _tile_4x2(out.array, o, oi, oj, a.array, p, pi, pk, b.array, q, qj, qk, n, add)
+            if j + 1 < width:
+                _tile_4x2(out.array, o, oi, oj, a.array, p, pi, pk, b.array, q, qj, qk, n, add)
+            else:
+                _tile_4x1(out.array, o, oi, oj, a.array, p, pi, pk, b.array, q, qj, qk, n, add)

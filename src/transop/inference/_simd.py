@@ -20,6 +20,7 @@ from numba import njit, types
 from numba.extending import intrinsic, models, overload, register_model
 
 REGISTER_BYTES = 32  # AVX2; narrower machines split the register, wider ones half fill it
+LONG_BYTES = 64  # one AVX-512 register, or two of AVX2: where latent entries lie side by side
 
 # What annotations call the two kinds of memory; only compiled code has them.
 Rows = Any
@@ -147,6 +148,25 @@ def _numbers_from(_: Any, array: Any, start: Any) -> Any:
     return NumbersType(array.dtype)(array, types.intp), _array_pointer
 
 
+def _same_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return args[0]
+
+
+def _as_numbers(_: Any, rows: Any) -> Any:
+    return NumbersType(rows.dtype)(rows), _same_pointer
+
+
+def _as_long_rows(_: Any, rows: Any) -> Any:
+    return RowsType(rows.dtype, LONG_BYTES * 8 // rows.dtype.bitwidth)(rows), _same_pointer
+
+
+def _lanes_in(_: Any, rows: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(ir.IntType(64), rows.lanes)
+
+    return types.intp(rows), generate
+
+
 def _get(_: Any, memory: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load(builder.gep(args[0], [args[1]], inbounds=True))
@@ -258,6 +278,9 @@ def _make(function: Callable[..., Any]) -> Any:
 rows_from = _make(_rows_from)  # (array, first number) -> Rows
 single_rows_from = _make(_single_rows_from)  # the same, with rows of one number
 numbers_from = _make(_numbers_from)  # (array, first number) -> Numbers
+as_numbers = _make(_as_numbers)  # rows of one number, seen as numbers
+as_long_rows = _make(_as_long_rows)  # rows of one number, seen as rows of LONG_BYTES
+lanes_in = _make(_lanes_in)  # (rows) -> how many numbers a row has
 _get_number = _make(_get)
 _set_number = _make(_set)
 load = _make(_load)  # (rows, index) -> the row with that index

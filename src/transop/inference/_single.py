@@ -4,7 +4,7 @@ With 64 dimensions the matrices of eight pairs no longer fit the fast caches, an
 together use nearly all operators. One pair needs an eighth of the memory and only its own
 operators. Rows have one number here, so the descent and the bookkeeping are those of groups.
 
-Operators are block diagonal: ``dimension`` is cut into blocks of ``wide``, a multiple of eight.
+Operators are block diagonal: ``dimension`` is cut into blocks of ``wide``, a multiple of sixteen.
 Each block is a flow of its own; gradients and Gram matrices add up over blocks.
 """
 
@@ -14,7 +14,18 @@ from transop.inference._descent import minimise_model
 from transop.inference._flow import measure_objective, silence_overflowing
 from transop.inference._iteration import accept_or_reject, make_range_solver, note_promises
 from transop.inference._model import damp_gram, list_candidates, measure_violation
-from transop.inference._simd import Numbers, Rows, fast, number
+from transop.inference._product import Strided, multiply_matrix, multiply_row
+from transop.inference._simd import (
+    Numbers,
+    Rows,
+    as_long_rows,
+    as_numbers,
+    compiled,
+    fast,
+    inlined,
+    lanes_in,
+    number,
+)
 from transop.inference._workspace import (
     MAX_TERMS,
     NORM_PER_SUBSTEP,
@@ -26,27 +37,22 @@ from transop.inference._workspace import (
 
 # Share of the residual's own curvature in the model: all of it would often make the model concave.
 RESIDUAL_SHARE = 0.5
+SHORT_STEP = 1e-2  # share of the objective: a promise below it changes the curvature little
 LEAST_CURVATURE = 1e-2  # of a pivot, relative to the Gram matrix, with that share taken off
 
 
-@fast
-def _combine(
-    matrix: Rows, at: int, x: Rows, x_at: int, out: Rows, out_at: int, wide: int
-) -> None:
+@inlined
+def _combine(matrix: Rows, at: int, x: Rows, x_at: int, out: Rows, out_at: int, wide: int) -> None:
     """Write sum_j x_j matrix[j, :] for a square matrix."""
-    for i in range(wide):
-        out[out_at + i, 0] = 0
-    for j in range(0, wide, 8):
-        a, row = x_at + j, at + j * wide
-        x0, x1, x2, x3 = x[a, 0], x[a + 1, 0], x[a + 2, 0], x[a + 3, 0]
-        x4, x5, x6, x7 = x[a + 4, 0], x[a + 5, 0], x[a + 6, 0], x[a + 7, 0]
-        for i in range(wide):
-            k = row + i
-            low = x0 * matrix[k, 0] + x1 * matrix[k + wide, 0]
-            low += x2 * matrix[k + 2 * wide, 0] + x3 * matrix[k + 3 * wide, 0]
-            high = x4 * matrix[k + 4 * wide, 0] + x5 * matrix[k + 5 * wide, 0]
-            high += x6 * matrix[k + 6 * wide, 0] + x7 * matrix[k + 7 * wide, 0]
-            out[out_at + i, 0] += low + high
+    rows, target = as_long_rows(matrix), as_long_rows(out)
+    width = wide // lanes_in(rows)
+    multiply_row(
+        Strided(target, out_at * width // wide, 0, 1),
+        Strided(as_numbers(x), x_at, 0, 1),
+        Strided(rows, at * width // wide, 1, width),
+        width,
+        wide,
+    )
 
 
 @fast
@@ -66,7 +72,7 @@ def _dots(matrix: Rows, at: int, stride: int, n: int, x: Rows, x_at: int, out: R
 
 
 @fast
-def _form_generator(ws: Workspace, blocks: Blocks, used: Numbers) -> None:
+def _form_generator(ws: Workspace, blocks: Blocks) -> None:
     """Add up A^T = sum_m c_m Psi_m^T of every block; keep the largest |A|^2 of a block."""
     size, n_blocks = ws.wide * ws.wide, ws.dimension // ws.wide
     largest = 0.0
@@ -74,14 +80,15 @@ def _form_generator(ws: Workspace, blocks: Blocks, used: Numbers) -> None:
         at, n = b * size, 0
         for m in range(ws.n_operators):
             if ws.trial[m, 0] != 0 and blocks.acts[m * n_blocks + b] != 0:
-                used[n] = m
+                blocks.used[n] = m
                 n += 1
         for k in range(n, n + 3):
-            used[k] = ws.n_operators  # its coefficient is zero
+            blocks.used[k] = ws.n_operators  # its coefficient is zero
         for ij in range(at, at + size):
             ws.mirror[ij, 0] = 0
         for k in range(0, n, 4):
-            m0, m1, m2, m3 = used[k], used[k + 1], used[k + 2], used[k + 3]
+            m0, m1 = blocks.used[k], blocks.used[k + 1]
+            m2, m3 = blocks.used[k + 2], blocks.used[k + 3]
             c0, c1, c2, c3 = ws.trial[m0, 0], ws.trial[m1, 0], ws.trial[m2, 0], ws.trial[m3, 0]
             p0, p1 = (m0 * n_blocks + b) * size, (m1 * n_blocks + b) * size
             p2, p3 = (m2 * n_blocks + b) * size, (m3 * n_blocks + b) * size
@@ -133,20 +140,23 @@ def _expand(ws: Workspace, matrix: Rows, at: int, source: Rows, start: int, limi
     return k
 
 
-@fast
+@compiled
 def _blend(
     ws: Workspace, table: Numbers, at: int, n_nodes: int, n_terms: int, target: Rows, start: int
 ) -> None:
     """Sum the Taylor terms with the powers of every node: the flow at the nodes."""
-    wide = ws.wide
-    for q in range(n_nodes):
-        to, row = start + q * wide, at + q * MAX_TERMS
-        for i in range(wide):
-            target[to + i, 0] = table[row] * ws.terms[i, 0]
-        for k in range(1, n_terms + 1):
-            power = table[row + k]
-            for i in range(wide):
-                target[to + i, 0] += power * ws.terms[k * wide + i, 0]
+    terms, to = as_long_rows(ws.terms), as_long_rows(target)
+    lanes = lanes_in(terms)
+    width = ws.wide // lanes
+    multiply_matrix(
+        Strided(to, start // lanes, width, 1),
+        Strided(table, at, MAX_TERMS, 1),
+        Strided(terms, 0, 1, width),
+        n_nodes,
+        width,
+        n_terms + 1,
+        False,
+    )
 
 
 @fast
@@ -177,36 +187,31 @@ def _move_points(ws: Workspace, rule: Quadrature) -> tuple[int, int]:
     return n_substeps, n_nodes
 
 
-@fast
-def _add_outer(ws: Workspace, at: int, forward: int, n_nodes: int, share: float) -> None:
-    """Add sum_q z_q lambda_q^T over the nodes of a substep, lambda being in ``backward``."""
-    wide = ws.wide
-    factor, zero = number(ws.backward, share), number(ws.backward, 0.0)
-    for q in range(0, n_nodes, 4):
-        q1, q2, q3 = min(q + 1, n_nodes), min(q + 2, n_nodes), min(q + 3, n_nodes)
-        for j in range(wide):
-            # Node n_nodes is the end of the substep, which is no part of the quadrature.
-            f0 = factor * ws.forward[forward + q * wide + j, 0]
-            f1 = factor * ws.forward[forward + q1 * wide + j, 0] if q1 < n_nodes else zero
-            f2 = factor * ws.forward[forward + q2 * wide + j, 0] if q2 < n_nodes else zero
-            f3 = factor * ws.forward[forward + q3 * wide + j, 0] if q3 < n_nodes else zero
-            for i in range(wide):
-                low = f0 * ws.backward[q * wide + i, 0] + f1 * ws.backward[q1 * wide + i, 0]
-                high = f2 * ws.backward[q2 * wide + i, 0] + f3 * ws.backward[q3 * wide + i, 0]
-                ws.outer[at + j * wide + i, 0] += low + high
+@compiled
+def _add_outer(ws: Workspace, at: int, forward: int, n_nodes: int, add: bool) -> None:
+    """Write or add sum_q z_q lambda_q^T over the nodes of a substep; lambda is in ``backward``."""
+    backward, outer = as_long_rows(ws.backward), as_long_rows(ws.outer)
+    width = ws.wide // lanes_in(outer)
+    multiply_matrix(
+        Strided(outer, at // lanes_in(outer), width, 1),
+        Strided(as_numbers(ws.forward), forward, 1, ws.wide),
+        Strided(backward, 0, 1, width),
+        ws.wide,
+        width,
+        n_nodes,
+        add,
+    )
 
 
 @fast
 def _pull_back(ws: Workspace, rule: Quadrature, n_substeps: int, n_nodes: int) -> None:
-    """Write O^T, O = int_0^1 (expm((1-s) A)^T r) (expm(s A) z0)^T ds; and r pulled half way."""
-    wide, share = ws.wide, 1.0 / n_substeps
+    """Write n O^T, O = int_0^1 (expm((1-s) A)^T r) (expm(s A) z0)^T ds; and r pulled half way."""
+    wide = ws.wide
     powers = 0 if n_nodes == rule.few else 2 * (rule.few + 1) * MAX_TERMS
     weighted = powers + (n_nodes + 1) * MAX_TERMS
     half = n_nodes // 2
     for b in range(ws.dimension // wide):
         start, at = b * wide, b * wide * wide
-        for ij in range(at, at + wide * wide):
-            ws.outer[ij, 0] = 0
         for i in range(wide):
             ws.backward[n_nodes * wide + i, 0] = ws.residual[start + i, 0]
         for substep in range(n_substeps - 1, -1, -1):
@@ -217,11 +222,11 @@ def _pull_back(ws: Workspace, rule: Quadrature, n_substeps: int, n_nodes: int) -
                 for i in range(wide):
                     ws.pulled[start + i, 0] = ws.backward[half * wide + i, 0] / weight
             forward = (b * n_substeps + substep) * (n_nodes + 1) * wide
-            _add_outer(ws, at, forward, n_nodes, share)
+            _add_outer(ws, at, forward, n_nodes, substep < n_substeps - 1)
 
 
 @fast
-def _project(ws: Workspace, blocks: Blocks) -> None:
+def _project(ws: Workspace, blocks: Blocks, n_substeps: int) -> None:
     """Write the gradient -<Psi_m, O> for every operator."""
     size, n_blocks = ws.wide * ws.wide, ws.dimension // ws.wide
     for m in range(ws.n_operators):
@@ -231,7 +236,7 @@ def _project(ws: Workspace, blocks: Blocks) -> None:
                 at, entry = b * size, (m * n_blocks + b) * size
                 for ij in range(size):
                     total += ws.outer[at + ij, 0] * blocks.columns[entry + ij, 0]
-        ws.gradient[m, 0] = -total
+        ws.gradient[m, 0] = -total / n_substeps
 
 
 @fast
@@ -256,12 +261,29 @@ def _fill_columns(
             m, to = candidates[k], k * ws.dimension + start
             if m == ws.n_operators or blocks.acts[m * n_blocks + b] == 0:
                 for i in range(to, to + wide):
-                    ws.pushes[i, 0] = ws.columns[i, 0] = ws.returns[i, 0] = 0
+                    ws.pushes[i, 0] = ws.returns[i, 0] = 0
                 continue
             entry = (m * n_blocks + b) * size
             _combine(blocks.columns, entry, ws.forward, node * wide, ws.pushes, to, wide)
             _dots(blocks.columns, entry, wide, wide, ws.pulled, start, ws.returns, to)
-            _combine(ws.outer, at, ws.pushes, to, ws.columns, to, wide)
+        _stretch(ws, start, (n + 3) // 4 * 4)
+
+
+@compiled
+def _stretch(ws: Workspace, start: int, n: int) -> None:
+    """Multiply one block of all pushes by the symmetric matrix in ``outer``."""
+    stretch, columns = as_long_rows(ws.outer), as_long_rows(ws.columns)
+    lanes = lanes_in(columns)
+    width = ws.wide // lanes
+    multiply_matrix(
+        Strided(columns, start // lanes, ws.dimension // lanes, 1),
+        Strided(as_numbers(ws.pushes), start, ws.dimension, 1),
+        Strided(stretch, start * width, 1, width),
+        n,
+        width,
+        ws.wide,
+        False,
+    )
 
 
 @fast
@@ -319,11 +341,58 @@ def _is_convex(ws: Workspace, n: int, n4: int) -> bool:
 
 
 @fast
+def _can_keep_model(ws: Workspace, state: Progress, candidates: Numbers) -> bool:
+    """Tell whether the last step was too short to change the curvature, and no operator is missing.
+
+    The gradient is exact at every step; the curvature only steers.
+    """
+    n = int(state.listed[0])
+    if n == 0 or not state.hoped[0] <= SHORT_STEP * state.objective[0]:
+        return False
+    k = 0
+    for m in range(ws.n_operators):
+        if k < n and candidates[k] == m:
+            k += 1
+        elif abs(ws.gradient[m, 0]) > ws.weight[m, 0]:
+            return False
+    return True
+
+
+@fast
+def _model(
+    ws: Workspace,
+    state: Progress,
+    blocks: Blocks,
+    candidates: Numbers,
+    n_substeps: int,
+    n_nodes: int,
+) -> int:
+    """Write the Gram matrix of the candidates, without damping; return their number."""
+    if _can_keep_model(ws, state, candidates):
+        n = int(state.listed[0])
+        n4 = (n + 3) // 4 * 4
+        for a in range(n):
+            ws.gram[a * n4 + a, 0] = ws.curvature[a, 0]
+        measure_violation(ws, candidates, n)
+        return n
+    n = list_candidates(ws, candidates)
+    n4 = (n + 3) // 4 * 4
+    _fill_columns(ws, blocks, candidates, n, n_substeps, n_nodes)
+    _form_gram(ws, n)
+    measure_violation(ws, candidates, n)
+    _bend_model(ws, n)
+    for a in range(n):
+        ws.curvature[a, 0] = ws.gram[a * n4 + a, 0]
+    state.listed[0] = n
+    return n
+
+
+@fast
 def _step(
     ws: Workspace, state: Progress, blocks: Blocks, candidates: Numbers, rule: Quadrature
 ) -> None:
     """Evaluate the trial, then propose the next one by the small l1 problem."""
-    _form_generator(ws, blocks, candidates)
+    _form_generator(ws, blocks)
     n_substeps, n_nodes = _move_points(ws, rule)
     measure_objective(ws)
     accept_or_reject(ws, state, rule.rounding)
@@ -331,12 +400,8 @@ def _step(
         ws.rejected[m, 0] = ws.trial[m, 0]
     if state.accepted[0] > 0.0:
         _pull_back(ws, rule, n_substeps, n_nodes)
-        _project(ws, blocks)
-        n = list_candidates(ws, candidates)
-        _fill_columns(ws, blocks, candidates, n, n_substeps, n_nodes)
-        _form_gram(ws, n)
-        measure_violation(ws, candidates, n)
-        _bend_model(ws, n)
+        _project(ws, blocks, n_substeps)
+        n = _model(ws, state, blocks, candidates, n_substeps, n_nodes)
         damp_gram(ws, n, rule.rounding * 1e-3)
         minimise_model(ws, candidates, n, rule.rounding)
     note_promises(ws, state)

@@ -2,7 +2,7 @@
 
 A row holds one number per pair of the group. Latent vectors
 and the rows of latent matrices are padded with zeros to a multiple of four (``wide``). One pair
-at a time works on blocks of width ``wide``, a multiple of eight, which fill the dimension.
+at a time works on blocks of width ``wide``, a multiple of sixteen, which fill the dimension.
 """
 
 from functools import lru_cache
@@ -54,6 +54,7 @@ class Workspace(NamedTuple):
     columns: Rows  # of the Jacobian, per candidate
     returns: Rows  # Psi_m^T u, per candidate; one pair at a time only, as the next
     pulled: Rows  # u, the residual pulled back half way
+    curvature: Rows  # diagonal of the Gram matrix before damping
     gram: Rows  # of the columns: the model's curvature
     slope: Rows  # of the model, per candidate
     sought: Rows  # coefficient, per candidate
@@ -93,6 +94,7 @@ class Progress(NamedTuple):
     retreats: Numbers  # consecutive rejected trials
     accepted: Numbers
     restarted: Numbers
+    listed: Numbers  # candidates of the model that is kept; one pair at a time only
 
 
 class Dictionary(NamedTuple):
@@ -108,6 +110,7 @@ class Blocks(NamedTuple):
 
     columns: Rows  # every block of every operator column by column
     acts: Numbers  # per operator and block; zero where a block of the operator is zero
+    used: Numbers  # room for a list of operators
     norms: Numbers
 
 
@@ -171,6 +174,7 @@ def count_rows(n_operators: int, n_blocks: int, wide: int, many: int) -> dict[st
         "outer": d * wide,
         **dict.fromkeys(("pushes", "columns", "returns"), m * d),
         "pulled": d,
+        "curvature": m,
         "gram": m * m,
         **dict.fromkeys(("slope", "sought", "threshold", "allowed", "inverse"), m),
         "moves": 4,
@@ -212,26 +216,27 @@ def _make_opener(rows_from: Any) -> Any:
             rows_from(memory, starts[15]),  # columns
             rows_from(memory, starts[16]),  # returns
             rows_from(memory, starts[17]),  # pulled
-            rows_from(memory, starts[18]),  # gram
-            rows_from(memory, starts[19]),  # slope
-            rows_from(memory, starts[20]),  # sought
-            rows_from(memory, starts[21]),  # threshold
-            rows_from(memory, starts[22]),  # allowed
-            rows_from(memory, starts[23]),  # inverse
-            rows_from(memory, starts[24]),  # moves
-            rows_from(memory, starts[25]),  # used
-            rows_from(memory, starts[26]),  # factor
-            rows_from(memory, starts[27]),  # pivot
-            rows_from(memory, starts[28]),  # jump
-            rows_from(memory, starts[29]),  # turn
-            rows_from(memory, starts[30]),  # norm
-            rows_from(memory, starts[31]),  # data
-            rows_from(memory, starts[32]),  # penalty
-            rows_from(memory, starts[33]),  # noise
-            rows_from(memory, starts[34]),  # damping
-            rows_from(memory, starts[35]),  # predicted
-            rows_from(memory, starts[36]),  # violation
-            rows_from(memory, starts[37]),  # exact
+            rows_from(memory, starts[18]),  # curvature
+            rows_from(memory, starts[19]),  # gram
+            rows_from(memory, starts[20]),  # slope
+            rows_from(memory, starts[21]),  # sought
+            rows_from(memory, starts[22]),  # threshold
+            rows_from(memory, starts[23]),  # allowed
+            rows_from(memory, starts[24]),  # inverse
+            rows_from(memory, starts[25]),  # moves
+            rows_from(memory, starts[26]),  # used
+            rows_from(memory, starts[27]),  # factor
+            rows_from(memory, starts[28]),  # pivot
+            rows_from(memory, starts[29]),  # jump
+            rows_from(memory, starts[30]),  # turn
+            rows_from(memory, starts[31]),  # norm
+            rows_from(memory, starts[32]),  # data
+            rows_from(memory, starts[33]),  # penalty
+            rows_from(memory, starts[34]),  # noise
+            rows_from(memory, starts[35]),  # damping
+            rows_from(memory, starts[36]),  # predicted
+            rows_from(memory, starts[37]),  # violation
+            rows_from(memory, starts[38]),  # exact
         )
 
     return open_workspace
@@ -259,6 +264,7 @@ def open_progress(memory: Array, n_lanes: int) -> Progress:
         numbers_from(memory, 11 * n_lanes),  # retreats
         numbers_from(memory, 12 * n_lanes),  # accepted
         numbers_from(memory, 13 * n_lanes),  # restarted
+        numbers_from(memory, 14 * n_lanes),  # listed
     )
 
 

@@ -29,6 +29,7 @@ from transop.inference._iteration import (
     solve_range,
 )
 from transop.inference._simd import (
+    LONG_BYTES,
     REGISTER_BYTES,
     inlined,
     numbers_from,
@@ -114,6 +115,7 @@ def _make_entries(sources: int) -> tuple[Any, Any]:
         wide: int,
         columns: Array,
         acts: Array,
+        _: None,
         norms: Array,
         pairs: Array,
         answers: Array,
@@ -123,7 +125,10 @@ def _make_entries(sources: int) -> tuple[Any, Any]:
         m = len(norms)
         ws = open_single(memory, starts, 1, m, (pairs.shape[1] - 2 * m) // 2, wide)
         blocks = Blocks(
-            single_rows_from(columns, 0), numbers_from(acts, 0), numbers_from(norms, 0)
+            single_rows_from(columns, 0),
+            numbers_from(acts, 0),
+            numbers_from(candidates, m + OPERATORS_AT_ONCE),
+            numbers_from(norms, 0),
         )
         state, listed = open_progress(progress, 1), numbers_from(candidates, 0)
         _take_chunks(
@@ -238,7 +243,8 @@ def _lay_out_singly(operators: Array, size: int, wide: int) -> Blocks:
     unit, norms = _scale_to_unit(np.einsum("mbibj->mbij", cut))
     columns = np.zeros((m + 1, d // size, wide, wide), unit.dtype)
     columns[:m, :, :size, :size] = unit.swapaxes(2, 3)
-    return Blocks(columns.ravel(), columns[:m].any(axis=(2, 3)).astype(np.int64).ravel(), norms)
+    acts = columns[:m].any(axis=(2, 3)).astype(np.int64)
+    return Blocks(columns.ravel(), acts.ravel(), None, norms)
 
 
 @cache
@@ -307,7 +313,7 @@ def _solve_all(
     dtype, m, d = answers.dtype, len(operators), points[0].shape[1]
     size = block_size(operators)
     singly = size < d or d >= MANY_DIMENSIONS
-    n_blocks, wide = d // size, round_up(size, 8 if singly else 4)
+    n_blocks, wide = d // size, round_up(size, LONG_BYTES // dtype.itemsize if singly else 4)
     operators = operators.astype(dtype, copy=False)
     layout: Blocks | Dictionary
     if singly:
@@ -328,7 +334,7 @@ def _solve_all(
             _thread_memory(int(ends[-1]), dtype),
             ends[:-1],
             np.zeros((len(Progress._fields), lanes)),
-            np.empty(m + OPERATORS_AT_ONCE, np.int64),
+            np.empty(2 * (m + OPERATORS_AT_ONCE), np.int64),
             counter,
             wide,
             *layout,
