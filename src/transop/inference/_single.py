@@ -37,7 +37,8 @@ from transop.inference._workspace import (
 
 # Share of the residual's own curvature in the model: all of it would often make the model concave.
 RESIDUAL_SHARE = 0.5
-SHORT_STEP = 1e-2  # share of the objective: a promise below it changes the curvature little
+NEAR = 0.01  # data term, at unit length: a residual this small bends nothing
+SHORT_STEP = 0.03  # share of the objective: a promise below it changes the curvature little
 LEAST_CURVATURE = 1e-2  # of a pivot, relative to the Gram matrix, with that share taken off
 
 
@@ -56,7 +57,9 @@ def _combine(matrix: Rows, at: int, x: Rows, x_at: int, out: Rows, out_at: int, 
 
 
 @fast
-def _dots(matrix: Rows, at: int, stride: int, n: int, x: Rows, x_at: int, out: Rows, to: int) -> None:
+def _dots(
+    matrix: Rows, at: int, stride: int, n: int, x: Rows, x_at: int, out: Rows, to: int
+) -> None:
     """Write the inner products of x with ``n`` rows, a multiple of four, of length ``stride``."""
     for j in range(0, n, 4):
         k = at + j * stride
@@ -265,7 +268,8 @@ def _fill_columns(
                 continue
             entry = (m * n_blocks + b) * size
             _combine(blocks.columns, entry, ws.forward, node * wide, ws.pushes, to, wide)
-            _dots(blocks.columns, entry, wide, wide, ws.pulled, start, ws.returns, to)
+            if ws.data[0, 0] > NEAR:
+                _dots(blocks.columns, entry, wide, wide, ws.pulled, start, ws.returns, to)
         _stretch(ws, start, (n + 3) // 4 * 4)
 
 
@@ -380,7 +384,8 @@ def _model(
     _fill_columns(ws, blocks, candidates, n, n_substeps, n_nodes)
     _form_gram(ws, n)
     measure_violation(ws, candidates, n)
-    _bend_model(ws, n)
+    if ws.data[0, 0] > NEAR:
+        _bend_model(ws, n)
     for a in range(n):
         ws.curvature[a, 0] = ws.gram[a * n4 + a, 0]
     state.listed[0] = n

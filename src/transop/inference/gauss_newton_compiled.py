@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numba import njit
 from numpy.typing import NDArray
 
@@ -51,12 +52,9 @@ from transop.inference._workspace import (
     quadrature_for,
     round_up,
 )
+from transop.operators.blocks import block_size
 
 Array = NDArray[Any]
-
-
-def block_size(operators):
-    return operators.shape[1]
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 64, 512
 MANY_DIMENSIONS = 40  # from here on one pair at a time is faster than a group
@@ -311,7 +309,7 @@ def _solve_all(
 ) -> None:
     """Share the chunks of pairs among threads, the calling one included."""
     dtype, m, d = answers.dtype, len(operators), points[0].shape[1]
-    size = block_size(operators)
+    size = block_size(torch.from_numpy(operators))
     singly = size < d or d >= MANY_DIMENSIONS
     n_blocks, wide = d // size, round_up(size, LONG_BYTES // dtype.itemsize if singly else 4)
     operators = operators.astype(dtype, copy=False)

@@ -20,7 +20,9 @@ from transop.inference import (
 from transop.inputs import check_number
 from transop.operators import (
     TransportOperators,
+    block_slices,
     data_gradient,
+    eigenvalues,
     largest_real_part,
     transport,
 )
@@ -212,7 +214,7 @@ def real_part_excess(
     operators: Float[Tensor, "m d d"], tolerance: float = 0.0
 ) -> Float[Tensor, "m d"]:
     """Tell by how much the real parts of eigenvalues exceed a tolerance, e of [REALPART]."""
-    size = torch.linalg.eigvals(operators.double()).real.abs()
+    size = eigenvalues(operators.double()).real.abs()
     return torch.clamp(size - tolerance, min=0.0)
 
 
@@ -228,6 +230,13 @@ def real_part_gradient(
     operator is cut to a multiple of its excess. Operators close to zero are left alone: their
     eigenvectors are noise.
     """
+    gradient = torch.zeros_like(operators)
+    for i in block_slices(operators):
+        gradient[:, i, i] = _real_part_gradient_of_block(operators[:, i, i], tolerance)
+    return gradient
+
+
+def _real_part_gradient_of_block(operators: Tensor, tolerance: float) -> Tensor:
     large = torch.linalg.vector_norm(operators, dim=(-2, -1)) > 1e-3
     gradient = torch.zeros_like(operators)
     if bool(large.any()):

@@ -1,0 +1,66 @@
+"""Block-diagonal operators: found, and treated block by block, with the same numbers."""
+
+import pytest
+import torch
+
+from transop.learning.step import real_part_gradient
+from transop.operators import (
+    block_size,
+    data_gradient,
+    eigenvalues,
+    transport,
+    transport_jacobian,
+    transport_path,
+)
+
+BLOCKED_MODULES = (
+    "transop.operators.transport",
+    "transop.operators.derivatives",
+    "transop.operators.stability",
+    "transop.learning.step",
+)
+
+
+def block_diagonal(n_operators=3, n_blocks=4, size=10):
+    generator = torch.Generator().manual_seed(0)
+    operators = torch.zeros(n_operators, n_blocks * size, n_blocks * size, dtype=torch.float64)
+    for b in range(n_blocks):
+        part = slice(b * size, (b + 1) * size)
+        operators[:, part, part] = 0.2 * torch.randn(
+            n_operators, size, size, generator=generator, dtype=torch.float64
+        )
+    return operators
+
+
+def test_the_size_of_blocks_is_found():
+    assert block_size(block_diagonal(n_blocks=4, size=10)) == 10
+    assert block_size(torch.ones(2, 40, 40)) == 40
+    mixed = block_diagonal(n_blocks=4, size=10)
+    mixed[0, 5, 15] = 1  # joins the first two blocks
+    assert block_size(mixed) == 20
+    mixed[0, 15, 25] = 1  # and the third to them: what is left cannot be cut evenly
+    assert block_size(mixed) == 40
+    assert block_size(torch.zeros(2, 6, 6)) == 6
+
+
+@pytest.mark.parametrize("name", ["transport", "path", "gradient", "jacobian", "real parts"])
+def test_blocks_change_no_number(name, monkeypatch):
+    operators = block_diagonal()
+    c, z0, z1 = (torch.randn(5, n, dtype=torch.float64) for n in (3, 40, 40))
+    compute = {
+        "transport": lambda: (transport(operators, c, z0),),
+        "path": lambda: (transport_path(operators, c, z0, torch.tensor([0.5, 2.0])),),
+        "gradient": lambda: data_gradient(operators, c, z0, z1),
+        "jacobian": lambda: transport_jacobian(operators, c, z0),
+        "real parts": lambda: (
+            eigenvalues(operators).real.sort(-1).values,
+            operators[0] * real_part_gradient(operators / 10)[0],
+        ),
+    }[name]
+    by_blocks = compute()
+    for module in BLOCKED_MODULES:
+        monkeypatch.setattr(f"{module}.block_slices", lambda operators: [slice(None)])
+    if name == "real parts":  # the largest step is limited per block: compare eigenvalues alone
+        by_blocks = by_blocks[:1]
+    for one, other in zip(by_blocks, compute(), strict=False):
+        torch.testing.assert_close(one, other)
