@@ -4,8 +4,8 @@ A *row* is ``N`` neighbouring numbers, one per pair (lane) of a group; N is eigh
 precision and four in double, or one where a pair is solved by itself. Compiled code sees memory
 as two light types, which are plain pointers without reference counts: ``Rows``
 (``rows[index, lane]``) and ``Numbers`` (``numbers[index]``, shared by all pairs). The functions
-below load, combine and store whole rows. They fix the vector shape themselves, because loops over a latent dimension of ten are too
-short for the compiler to vectorise well on its own.
+below load, combine and store whole rows. They fix the vector shape themselves, because loops
+over a latent dimension of ten are too short for the compiler to vectorise well on its own.
 
 Nothing here relaxes floating-point rules: infinities and NaNs stay visible to comparisons.
 Everything uses numba's extension interface: ``intrinsic``, ``overload`` and ``register_model``.

@@ -13,7 +13,7 @@ import numpy as np
 from transop.inference._descent import minimise_model
 from transop.inference._flow import measure_objective, silence_overflowing
 from transop.inference._iteration import accept_or_reject, make_range_solver, note_promises
-from transop.inference._model import damp_gram, list_candidates, measure_violation
+from transop.inference._model import CANDIDATE_MARGIN, damp_gram, measure_violation
 from transop.inference._product import Strided, multiply_matrix, multiply_row
 from transop.inference._simd import (
     Numbers,
@@ -229,48 +229,62 @@ def _pull_back(ws: Workspace, rule: Quadrature, n_substeps: int, n_nodes: int) -
 
 
 @fast
-def _project(ws: Workspace, blocks: Blocks, n_substeps: int) -> None:
-    """Write the gradient -<Psi_m, O> for every operator."""
+def _differentiate(ws: Workspace, blocks: Blocks, m: int, n_substeps: int) -> None:
+    """Write the gradient -<Psi_m, O> for one operator."""
     size, n_blocks = ws.wide * ws.wide, ws.dimension // ws.wide
-    for m in range(ws.n_operators):
-        total = number(ws.outer, 0.0)
-        for b in range(n_blocks):
-            if blocks.acts[m * n_blocks + b] != 0:
-                at, entry = b * size, (m * n_blocks + b) * size
-                for ij in range(size):
-                    total += ws.outer[at + ij, 0] * blocks.columns[entry + ij, 0]
-        ws.gradient[m, 0] = -total / n_substeps
+    total = number(ws.outer, 0.0)
+    for b in range(n_blocks):
+        if blocks.acts[m * n_blocks + b] != 0:
+            at, entry = b * size, (m * n_blocks + b) * size
+            for ij in range(size):
+                total += ws.outer[at + ij, 0] * blocks.columns[entry + ij, 0]
+    ws.gradient[m, 0] = -total / n_substeps
 
 
 @fast
-def _fill_columns(
-    ws: Workspace, blocks: Blocks, candidates: Numbers, n: int, n_substeps: int, n_nodes: int
-) -> None:
-    """Write Psi_m v, its stretched copy, and Psi_m^T u for all candidates.
+def _consider(
+    ws: Workspace, blocks: Blocks, candidates: Numbers, m: int, n: int, middle: int, stride: int
+) -> int:
+    """List an operator as candidate ``n`` if it is used or wanted; return how many there are.
 
-    v is the point and u the residual half way along the path; the stretch is that of
-    ``fill_columns`` of groups.
+    Writes Psi_m v and Psi_m^T u, where v is the point and u the residual half way along the path.
+    ``middle`` is the node of v in the first block, ``stride`` the nodes of a block.
     """
+    wanted = abs(ws.gradient[m, 0]) > CANDIDATE_MARGIN * ws.weight[m, 0]
+    if not wanted and ws.trial[m, 0] == 0:
+        return n
+    candidates[n] = m
+    ws.allowed[n, 0] = ws.weight[m, 0]
     wide, n_blocks = ws.wide, ws.dimension // ws.wide
-    size, quarter = wide * wide, number(ws.outer, 0.25 * n_substeps)
     for b in range(n_blocks):
-        start, at = b * wide, b * size
-        node = (b * n_substeps + n_substeps // 2) * (n_nodes + 1) + n_nodes // 2
-        for ij in range(at, at + size):
+        start, to = b * wide, n * ws.dimension + b * wide
+        if blocks.acts[m * n_blocks + b] == 0:
+            for i in range(to, to + wide):
+                ws.pushes[i, 0] = ws.returns[i, 0] = 0
+            continue
+        entry, node = (m * n_blocks + b) * wide * wide, middle + b * stride
+        _combine(blocks.columns, entry, ws.forward, node * wide, ws.pushes, to, wide)
+        if ws.data[0, 0] > NEAR:
+            _dots(blocks.columns, entry, wide, wide, ws.pulled, start, ws.returns, to)
+    return n + 1
+
+
+@fast
+def _fill_columns(ws: Workspace, candidates: Numbers, n: int, n_substeps: int) -> None:
+    """Stretch the pushes of all candidates, as ``fill_columns`` of groups does."""
+    wide, quarter = ws.wide, number(ws.outer, 0.25 * n_substeps)
+    n4 = (n + 3) // 4 * 4
+    for k in range(n, n4):
+        candidates[k] = ws.n_operators  # an operator that moves nothing
+        for i in range(k * ws.dimension, (k + 1) * ws.dimension):
+            ws.pushes[i, 0] = ws.returns[i, 0] = 0
+    for start in range(0, ws.dimension, wide):
+        at = start * wide
+        for ij in range(at, at + wide * wide):
             ws.outer[ij, 0] = quarter * (ws.generator[ij, 0] + ws.mirror[ij, 0])
         for i in range(wide):
             ws.outer[at + i * wide + i, 0] += 1
-        for k in range((n + 3) // 4 * 4):
-            m, to = candidates[k], k * ws.dimension + start
-            if m == ws.n_operators or blocks.acts[m * n_blocks + b] == 0:
-                for i in range(to, to + wide):
-                    ws.pushes[i, 0] = ws.returns[i, 0] = 0
-                continue
-            entry = (m * n_blocks + b) * size
-            _combine(blocks.columns, entry, ws.forward, node * wide, ws.pushes, to, wide)
-            if ws.data[0, 0] > NEAR:
-                _dots(blocks.columns, entry, wide, wide, ws.pulled, start, ws.returns, to)
-        _stretch(ws, start, (n + 3) // 4 * 4)
+        _stretch(ws, start, n4)
 
 
 @compiled
@@ -345,14 +359,8 @@ def _is_convex(ws: Workspace, n: int, n4: int) -> bool:
 
 
 @fast
-def _can_keep_model(ws: Workspace, state: Progress, candidates: Numbers) -> bool:
-    """Tell whether the last step was too short to change the curvature, and no operator is missing.
-
-    The gradient is exact at every step; the curvature only steers.
-    """
-    n = int(state.listed[0])
-    if n == 0 or not state.hoped[0] <= SHORT_STEP * state.objective[0]:
-        return False
+def _misses_none(ws: Workspace, candidates: Numbers, n: int) -> bool:
+    """Tell whether all operators that are wanted are among the candidates."""
     k = 0
     for m in range(ws.n_operators):
         if k < n and candidates[k] == m:
@@ -371,21 +379,34 @@ def _model(
     n_substeps: int,
     n_nodes: int,
 ) -> int:
-    """Write the Gram matrix of the candidates, without damping; return their number."""
-    if _can_keep_model(ws, state, candidates):
-        n = int(state.listed[0])
-        n4 = (n + 3) // 4 * 4
-        for a in range(n):
+    """Write gradient and Gram matrix, without damping; return the number of candidates.
+
+    The gradient is exact at every step, the curvature only steers: it is kept where the last
+    step was too short to change it.
+    """
+    kept, n = int(state.listed[0]), 0
+    keep = kept > 0 and state.hoped[0] <= SHORT_STEP * state.objective[0]
+    middle = n_substeps // 2 * (n_nodes + 1) + n_nodes // 2
+    stride = n_substeps * (n_nodes + 1)
+    for m in range(ws.n_operators):
+        _differentiate(ws, blocks, m, n_substeps)
+        if not keep:  # right away, while the operator is in the fastest cache
+            n = _consider(ws, blocks, candidates, m, n, middle, stride)
+    if keep and _misses_none(ws, candidates, kept):
+        n4 = (kept + 3) // 4 * 4
+        for a in range(kept):
             ws.gram[a * n4 + a, 0] = ws.curvature[a, 0]
-        measure_violation(ws, candidates, n)
-        return n
-    n = list_candidates(ws, candidates)
-    n4 = (n + 3) // 4 * 4
-    _fill_columns(ws, blocks, candidates, n, n_substeps, n_nodes)
+        measure_violation(ws, candidates, kept)
+        return kept
+    if keep:
+        for m in range(ws.n_operators):
+            n = _consider(ws, blocks, candidates, m, n, middle, stride)
+    _fill_columns(ws, candidates, n, n_substeps)
     _form_gram(ws, n)
     measure_violation(ws, candidates, n)
     if ws.data[0, 0] > NEAR:
         _bend_model(ws, n)
+    n4 = (n + 3) // 4 * 4
     for a in range(n):
         ws.curvature[a, 0] = ws.gram[a * n4 + a, 0]
     state.listed[0] = n
@@ -405,7 +426,6 @@ def _step(
         ws.rejected[m, 0] = ws.trial[m, 0]
     if state.accepted[0] > 0.0:
         _pull_back(ws, rule, n_substeps, n_nodes)
-        _project(ws, blocks, n_substeps)
         n = _model(ws, state, blocks, candidates, n_substeps, n_nodes)
         damp_gram(ws, n, rule.rounding * 1e-3)
         minimise_model(ws, candidates, n, rule.rounding)
