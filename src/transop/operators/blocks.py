@@ -17,7 +17,7 @@ def block_size(operators: Float[Tensor, "m d d"]) -> int:
     """
     d = operators.shape[-1]
     if d < _FEWEST_DIMENSIONS or bool(operators[:, [0, -1], [-1, 0]].any()):
-        return d  # two blocks or more would leave both corners zero
+        return max(1, d)  # two blocks or more would leave both corners zero
     rows, columns = torch.nonzero((operators != 0).any(0), as_tuple=True)
     for size in range(_SMALLEST_BLOCK, d // 2 + 1):
         if d % size == 0 and bool((rows // size == columns // size).all()):
@@ -27,5 +27,5 @@ def block_size(operators: Float[Tensor, "m d d"]) -> int:
 
 def block_slices(operators: Float[Tensor, "m d d"]) -> list[slice]:
     """List the dimensions of every diagonal block; a single one if there are no blocks."""
-    size = block_size(operators)
-    return [slice(start, start + size) for start in range(0, operators.shape[-1], size)]
+    d, size = operators.shape[-1], block_size(operators)
+    return [slice(start, start + size) for start in range(0, max(1, d), size)]
