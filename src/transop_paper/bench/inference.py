@@ -110,12 +110,14 @@ SWEEP = (
 )
 QUICK_SWEEP = (SweepSize(10, 6, 8), SweepSize(48, 4, 4, n_blocks=3))
 DISTANCES = {"near": 0.3, "far": 0.7}  # of z1 from z0, as a share of |z0|
-_BEARABLE = 60 * 128**2  # numbers in the generators of a batch: a minute for the reference
+_BEARABLE = (
+    60 * 128**2
+)  # numbers in the generators of a batch, above which the reference is left out
 
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """Ours, and the reference where it takes no more than about a minute, at one size.
+    """Ours, and the reference where the batch is small enough for it, at one size.
 
     Attributes:
         size: of the problem.
