@@ -1,72 +1,85 @@
-"""What operators are worth in the features of an image network: identity, few labels, retrieval.
+r"""What operators are worth in the features of an image network.
 
-    python benchmarks/embeddings_study.py --fruits FRUITS.npz --celeba FOLDER [--images 4000]
-        [--seeds 5] [--steps 250]
+    python benchmarks/embeddings_study.py --fruits FRUITS.npz --celeba FOLDER \
+        --out docs/measurements/embeddings.json
 
-FRUITS.npz has `images`, `labels` and `frame` (a turntable); FOLDER has CelebA's own layout.
+FRUITS.npz has `images`, `labels` and `angle_deg` (a turntable). FOLDER has CelebA's own layout.
 Features are those of EfficientNet-Lite0 (extra `perceptual`), reduced to 64 principal directions
-and divided by their mean length. All moves are compared at equal mean length |dz| / |z|, because
-short moves keep identity whatever their direction. Prints Markdown tables: means over seeds with
-95 % intervals.
+and divided by their mean length. Random moves are compared at equal mean length |dz| / |z|, because
+short moves keep identity whatever their direction. Training and held-out rows are different blocks
+of angle, or different people. Writes every seed's numbers as JSON and prints Markdown tables: means
+over seeds with 95 % intervals of Student's t. Needs scikit-learn.
 """
 
 import argparse
+import io
+import json
+import time
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from embeddings.measures import (
+    Moves,
+    Vectors,
+    along_paths,
+    few_labels,
+    kept_identity,
+    movers,
+    spread,
+)
+from embeddings.retrieval import add_attributes, turns
 from PIL import Image
+from scipy.stats import t as student
 from sklearn.decomposition import PCA
-from sklearn.linear_model import LogisticRegression
-from torch import Tensor
 
 import transop
 from transop.networks.efficientnet_lite import load_efficientnet_lite0
-from transop.operators import sample_moves, transport_path
-from transop.pairs.features import prepare_images
+from transop.pairs.features import batch_size_for, prepare_images
 from transop.pairs.neighbours import nearest_neighbours
 
-LENGTHS = (0.2, 0.4, 0.8)
+# The first trait of each is the class. CelebA's people cannot be told apart in these features.
 TRAITS = ("Male", "Smiling", "Eyeglasses", "Blond_Hair", "Black_Hair", "Wearing_Hat", "Young")
-INPUT, DIRECTIONS, OPERATORS, COPIES, AHEAD = 96, 64, 16, 20, 10
+INPUT, DIRECTIONS, OPERATORS, NEIGHBOURS, BATCH = 96, 64, 16, 5, 100
+BLOCK, GAP = 30.0, 3.0  # degrees of a block of angle, and of what is left out beside it
+SQUARE = slice(6, 58)  # rows of the central square, where whole pictures were squashed to 64 x 64
 
-Mover = Callable[[Tensor, float, torch.Generator], Tensor]
-
-
-@dataclass
-class Vectors:
-    """Features with what may not change (one column per trait), a held-out part, and frames."""
-
-    z: Tensor
-    traits: np.ndarray
-    held_out: np.ndarray
-    frame: np.ndarray | None = None
+Result = dict[str, dict[str, dict[str, float]]]
 
 
-def read_fruits(path: Path, n_images: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Give images, objects, blocks of frames held out, and frames."""
+def read_fruits(path: Path, cache: Path) -> Vectors:
+    """Embed frames of a turntable; every other block of angle is held out."""
     data = np.load(path)
-    rows = np.arange(len(data["images"]))[:: max(1, len(data["images"]) // n_images)]
-    frame = data["frame"][rows]
-    return data["images"][rows], data["labels"][rows, None], frame // 41 % 2 == 1, frame
+    angle, objects = data["angle_deg"] % 360, data["labels"].astype(int)
+    held_out = (angle // BLOCK) % 2 == 1
+    beside = np.minimum(angle % BLOCK, BLOCK - angle % BLOCK) < GAP
+    train, test = np.flatnonzero(~held_out & ~beside), np.flatnonzero(held_out)
+    features = embed(data["images"], cache / "fruits.npy")
+    test = np.random.default_rng(0).permutation(test)
+    return Vectors(reduce(features, train), objects[:, None], train, test, objects, 1, angle)
 
 
-def read_celeba(folder: Path, n_images: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Give images, seven traits, and the people held out."""
+def read_celeba(folder: Path, cache: Path, n_images: int) -> Vectors:
+    """Embed faces; half of the people are held out."""
     lines = (folder / "list_attr_celeba.txt").read_text().splitlines()
     columns = [lines[1].split().index(name) for name in TRAITS]
-    table = np.array([line.split()[1:] for line in lines[2:]], dtype=int)[:, columns] > 0
-    people = np.array(
-        [int(line.split()[1]) for line in (folder / "identity_CelebA.txt").read_text().splitlines()]
+    rows = [line.split() for line in lines[2:]][:n_images]
+    traits = (np.array([row[1:] for row in rows], dtype=int)[:, columns] > 0).astype(int)
+    people = dict(
+        line.split() for line in (folder / "identity_CelebA.txt").read_text().splitlines()
     )
-    names = [line.split()[0] for line in lines[2:]][:n_images]  # in the order of the attributes
-    with zipfile.ZipFile(folder / "img_align_celeba.zip") as archive:
-        files = [archive.open(f"img_align_celeba/{name}") for name in names]
-        images = np.stack([np.asarray(Image.open(file).convert("RGB")) for file in files])
-    return images, table[:n_images].astype(int), people[:n_images] % 2 == 1
+    person = np.array([int(people[row[0]]) for row in rows])
+    file, images = cache / f"celeba-{len(rows)}.npy", np.empty(0)
+    if not file.exists():
+        with zipfile.ZipFile(folder / "img_align_celeba.zip") as archive:
+            files = [io.BytesIO(archive.read(f"img_align_celeba/{row[0]}")) for row in rows]
+        images = np.stack([np.asarray(Image.open(f).convert("RGB")) for f in files])
+        images = images[:, SQUARE] if images.shape[1:3] == (64, 64) else images
+    train, test = np.flatnonzero(person % 2 == 0), np.flatnonzero(person % 2 == 1)
+    return Vectors(reduce(embed(images, file), train), traits, train, test, person, 5)
 
 
 @torch.inference_mode()
@@ -76,190 +89,125 @@ def embed(images: np.ndarray, file: Path) -> np.ndarray:
         network = load_efficientnet_lite0(None).eval()
         parts = [
             network.features(
-                prepare_images(torch.from_numpy(part).permute(0, 3, 1, 2).float() / 255, INPUT)
+                prepare_images(torch.tensor(part).permute(0, 3, 1, 2).float() / 255, INPUT)
             )
-            for part in np.array_split(images, -(-len(images) // 64))
+            for part in np.array_split(images, -(-len(images) // batch_size_for(INPUT)))
         ]
         np.save(file, torch.cat(parts).numpy())
     return np.load(file)
 
 
-def reduce(features: np.ndarray, held_out: np.ndarray) -> Tensor:
+def reduce(features: np.ndarray, train: np.ndarray) -> torch.Tensor:
     """Keep the first principal directions of the training rows, at mean length one."""
-    z = PCA(DIRECTIONS, random_state=0).fit(features[~held_out]).transform(features)
+    z = PCA(DIRECTIONS, random_state=0).fit(features[train]).transform(features)
     return torch.from_numpy(z / np.linalg.norm(z, axis=1).mean()).float()
 
 
-def movers(z: Tensor, near: Tensor, learned: transop.LearnedOperators) -> dict[str, Mover]:
-    """Offer four ways of moving points, each with a strength."""
-    count = near.shape[1]
-    z0, z1 = z.repeat_interleave(count, 0)[:2000], z[near.flatten()[:2000]]
-    weight = learned.sparsity_weight
-    between = transop.infer_coefficients(learned.operators, z0, z1, sparsity_weight=weight)
-    scale = between.coefficients.abs().mean(0)
-    root = torch.linalg.cholesky(torch.cov(z.T) + 1e-6 * torch.eye(z.shape[1]))
-
-    def along_operators(points: Tensor, strength: float, source: torch.Generator) -> Tensor:
-        scales = (strength * scale).expand(len(points), -1)
-        return sample_moves(learned.operators, points, scales, generator=source)[0]
-
-    def isotropic(points: Tensor, strength: float, source: torch.Generator) -> Tensor:
-        return points + strength * torch.randn(points.shape, generator=source)
-
-    def covariance(points: Tensor, strength: float, source: torch.Generator) -> Tensor:
-        return points + strength * torch.randn(points.shape, generator=source) @ root.T
-
-    def to_neighbours(points: Tensor, strength: float, source: torch.Generator) -> Tensor:
-        closest = torch.cdist(points, z).topk(6, largest=False).indices[:, 1:]
-        pick = torch.randint(5, (len(points), 1), generator=source)
-        return points + strength * (z[closest.gather(1, pick)[:, 0]] - points)
-
-    return {
-        "operators": along_operators,
-        "isotropic noise": isotropic,
-        "noise with the data's covariance": covariance,
-        "towards a neighbour": to_neighbours,
-    }
-
-
-def strength_for(mover: Mover, points: Tensor, length: float, seed: int) -> float:
-    """Find the strength at which moves have a mean relative length, by bisection."""
-    low, high = 0.0, 64.0
-    for _ in range(16):
-        middle = (low + high) / 2
-        moved = mover(points, middle, torch.Generator().manual_seed(seed))
-        far = ((moved - points).norm(dim=1) / points.norm(dim=1)).mean()
-        low, high = (middle, high) if float(far) < length else (low, middle)
-    return low
-
-
-def move_by(mover: Mover, points: Tensor, length: float, seed: int, n_copies: int) -> list[Tensor]:
-    """Move points several times, by a mean relative length."""
-    strength = strength_for(mover, points, length, seed)
-    source = torch.Generator().manual_seed(seed)
-    return [mover(points, strength, source) for _ in range(n_copies)]
-
-
-def kept_identity(data: Vectors, moves: dict[str, Mover], seed: int) -> dict[str, list[float]]:
-    """Count how often linear classifiers of all traits agree before and after a move."""
-    train, test = data.z[~data.held_out].numpy(), data.z[data.held_out][:1000]
-    heads = [
-        LogisticRegression(max_iter=500).fit(train, trait)
-        for trait in data.traits[~data.held_out].T
-    ]
-    kept: dict[str, list[float]] = {}
-    for name, mover in moves.items():
-        there = [move_by(mover, test, length, seed, 1)[0].numpy() for length in LENGTHS]
-        kept[name] = [
-            float(np.mean([(h.predict(z) == h.predict(test.numpy())).mean() for h in heads]))
-            for z in there
-        ]
-    return kept
-
-
-def few_labels(data: Vectors, moves: dict[str, Mover], seed: int) -> dict[str, float]:
-    """Train a linear head on five labels per class of the first trait, with moved copies."""
-    generator = np.random.default_rng(seed)
-    trait, train = data.traits[:, 0], np.flatnonzero(~data.held_out)
-    rows = np.concatenate(
-        [generator.choice(train[trait[train] == c], 5, replace=False) for c in np.unique(trait)]
-    )
-    few, test = data.z[rows], data.z[data.held_out].numpy()
-    found = {}
-    for name, mover in [("none", None), *moves.items()]:
-        copies = [few] if mover is None else [few, *move_by(mover, few, 0.3, seed, COPIES)]
-        labels = np.tile(trait[rows], len(copies))
-        head = LogisticRegression(C=10, max_iter=500).fit(torch.cat(copies).numpy(), labels)
-        found[name] = float((head.predict(test) == trait[data.held_out]).mean())
-    return found
-
-
-def retrieve_ahead(data: Vectors, learned: transop.LearnedOperators) -> dict[str, float]:
-    """Follow the turn from a frame to a later one as far again, and look up the nearest frame."""
-    if data.frame is None:
-        return {}
-    objects, frame, z = data.traits[:, 0], data.frame, data.z
-    place = {(int(o), int(f)): i for i, (o, f) in enumerate(zip(objects, frame, strict=True))}
-    trios = [
-        (i, place[o, f + AHEAD], place[o, f + 2 * AHEAD])
-        for (o, f), i in place.items()
-        if (o, f + AHEAD) in place and (o, f + 2 * AHEAD) in place and data.held_out[i]
-    ][:1000]
-    a, b, wanted = torch.tensor(trios).T
-    found = transop.infer_coefficients(
-        learned.operators, z[a], z[b], sparsity_weight=learned.sparsity_weight / 10
-    )
-    ahead = transport_path(learned.operators, found.coefficients, z[a], torch.tensor([2.0]))[:, 0]
-    guesses = {"operators": ahead, "straight line": 2 * z[b] - z[a], "standing still": z[b]}
-    right = {}
-    for name, guess in guesses.items():
-        nearest = torch.cdist(guess, z).argmin(1)
-        same = objects[nearest] == objects[wanted]
-        close = np.abs(frame[nearest] - frame[wanted]) <= AHEAD // 2
-        right[name] = float((same & close).mean())
-    return right
-
-
-def study(data: Vectors, n_seeds: int, n_steps: int) -> None:
-    """Learn operators with several seeds and print all tables."""
-    train = data.z[~data.held_out]
-    near = nearest_neighbours(train, 5)
-    z0, z1 = train.repeat_interleave(5, 0), train[near.flatten()]
-    chosen = transop.choose_objective(z0, z1, OPERATORS, n_steps=min(100, n_steps))
-    kept, accuracy, ahead, paths = [], [], [], None
-    for seed in range(n_seeds):
+def study(data: Vectors, seeds: range, n_steps: int) -> Iterator[Result]:
+    """Measure everything with several seeds of operators, labels and draws."""
+    train = data.z[data.train]
+    near = nearest_neighbours(train, NEIGHBOURS)
+    z0, z1 = train.repeat_interleave(NEIGHBOURS, 0), train[near.flatten()]
+    chosen = transop.choose_objective(z0, z1, OPERATORS, n_steps=min(60, n_steps))
+    for seed in seeds:
+        began = time.process_time()
+        generator = torch.Generator().manual_seed(seed)
         learned = transop.learn_operators(
             z0,
             z1,
             OPERATORS,
             **vars(chosen),
             n_steps=n_steps,
-            generator=torch.Generator().manual_seed(seed),
+            batch_size=BATCH,
+            generator=generator,
         )
-        paths, moves = learned.paths, movers(train, near, learned)
-        kept.append(kept_identity(data, moves, seed))
-        accuracy.append(few_labels(data, moves, seed))
-        ahead.append(retrieve_ahead(data, learned))
-    print(f"paths cover {paths.covered:.2f} of the distance with {paths.nonzeros:.1f} operators\n")
-    print(
-        "| move of length |" + " | ".join(map(str, LENGTHS)) + " |\n|---|" + "---|" * len(LENGTHS)
-    )
-    for name in kept[0]:
-        cells = [_interval([k[name][i] for k in kept]) for i in range(len(LENGTHS))]
-        print(f"| {name} | " + " | ".join(cells) + " |")
-    print("\n| moved copies of five labels per class | accuracy |\n|---|---|")
-    for name in accuracy[0]:
-        print(f"| {name} | {_interval([a[name] for a in accuracy])} |")
-    for name in ahead[0]:
-        print(f"frame as far ahead again, {name}: {_interval([a[name] for a in ahead])}")
+        moves = Moves(movers(train, near, learned, seed), data.points(), seed)
+        found: Result = {
+            "operators": {"learned": _facts(learned)},
+            "moves": kept_identity(data, moves),
+            "few labels": few_labels(data, moves, seed),
+            "paths": along_paths(data, learned),
+            "spreading": {name: {"accuracy": v} for name, v in spread(data, learned, seed).items()},
+        }
+        if data.angle is None:
+            found["adding an attribute"] = add_attributes(data, learned, seed)
+        else:
+            found.update(turns(data, learned, n_steps, seed))
+        print(f"seed {seed}: {time.process_time() - began:.0f} CPU seconds", flush=True)
+        yield found
 
 
-def _interval(values: list[float]) -> str:
-    half = 1.96 * np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
-    return f"{100 * np.mean(values):.1f} ± {100 * half:.1f}"
+def _facts(learned: transop.LearnedOperators) -> dict[str, float]:
+    return {
+        "covered": learned.paths.covered,
+        "used": learned.paths.nonzeros,
+        "alive": float(learned.living.sum()),
+    }
+
+
+def tables(results: list[Result]) -> str:
+    """Write one Markdown table for every measurement."""
+    parts = []
+    for what, rows in results[0].items():
+        names = list(dict.fromkeys(key for row in rows.values() for key in row))
+        parts.append(f"\n| {what} | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
+        for row in rows:
+            cells = [interval([r[what][row].get(name) for r in results]) for name in names]
+            parts.append(f"| {row} | " + " | ".join(cells) + " |")
+    return "\n".join(parts)
+
+
+def interval(values: list[float | None]) -> str:
+    """Give mean and half-width of the 95 % interval, in hundredths; empty where undefined."""
+    known = [value for value in values if value is not None and np.isfinite(value)]
+    if not known:
+        return ""
+    if len(known) == 1:
+        return f"{100 * known[0]:.1f}"
+    half = student.ppf(0.975, len(known) - 1) * np.std(known, ddof=1) / len(known) ** 0.5
+    return f"{100 * np.mean(known):.1f} ± {100 * half:.1f}"
 
 
 def main() -> None:
-    """Read both sets and study each."""
+    """Read the sets that are given and study each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fruits", type=Path)
     parser.add_argument("--celeba", type=Path)
-    parser.add_argument("--images", type=int, default=4000)
+    parser.add_argument("--images", type=int, default=30_000, help="of CelebA")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=250)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--cache", type=Path, default=Path("runs/embeddings"))
+    parser.add_argument("--out", type=Path, help="JSON file to write")
     wanted = parser.parse_args()
     wanted.cache.mkdir(parents=True, exist_ok=True)
-    if wanted.fruits is not None:
-        images, traits, held_out, frame = read_fruits(wanted.fruits, wanted.images)
-        z = reduce(embed(images, wanted.cache / f"fruits-{len(images)}.npy"), held_out)
-        print(f"## Fruits on a turntable, {len(z)} images, object kept\n")
-        study(Vectors(z, traits, held_out, frame), wanted.seeds, wanted.steps)
-    if wanted.celeba is not None:
-        images, traits, held_out = read_celeba(wanted.celeba, wanted.images)
-        z = reduce(embed(images, wanted.cache / f"celeba-{len(images)}.npy"), held_out)
-        print(f"\n## CelebA, {len(z)} images, mean of {len(TRAITS)} attributes kept\n")
-        study(Vectors(z, traits, held_out), wanted.seeds, wanted.steps)
+    seeds = range(wanted.first_seed, wanted.first_seed + wanted.seeds)
+    everything: dict[str, Any] = {"seeds": list(seeds), "steps": wanted.steps}
+    for name, place in (("fruits", wanted.fruits), ("celeba", wanted.celeba)):
+        if place is None:
+            continue
+        if name == "fruits":
+            data = read_fruits(place, wanted.cache)
+        else:
+            data = read_celeba(place, wanted.cache, wanted.images)
+        rows = {"train": len(data.train), "held out": len(data.test)}
+        results: list[Result] = []
+        everything[name] = {"rows": rows, "results": results}
+        for found in study(data, seeds, wanted.steps):
+            results.append(found)
+            if wanted.out is not None:
+                wanted.out.write_text(json.dumps(_rounded(everything), indent=1) + "\n")
+        print(f"\n## {name}: {rows}\n{tables(results)}\n", flush=True)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(v) for key, v in value.items()}
+    if isinstance(value, list):
+        return [_rounded(v) for v in value]
+    if isinstance(value, float):
+        return round(value, 4) if np.isfinite(value) else None
+    return value
 
 
 if __name__ == "__main__":

@@ -202,7 +202,7 @@ def _newest(folder: Path) -> tuple[str, int]:
 
 
 def _train(arguments: list[str]) -> None:
-    from transop import cli
+    from transop_app import cli
 
     sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - open until the process ends
     sys.exit(cli.run(arguments))

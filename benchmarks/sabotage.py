@@ -186,7 +186,7 @@ SABOTAGES = (
     ),
     Sabotage(
         "test_one_class_leaves_out_what_needs_two",
-        "transop/identity/choice.py",
+        "transop/identity/interface.py",
         "return bool((training != training[0]).any())",
         "return True",
     ),
@@ -210,7 +210,7 @@ SABOTAGES = (
     ),
     Sabotage(
         "test_nonsense_is_refused_in_one_line_or_used",
-        "transop/inputs/tensors.py",
+        "transop/inputs.py",
         "if not isinstance(value, Tensor):",
         "if False:",
     ),

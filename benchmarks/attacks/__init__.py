@@ -115,7 +115,7 @@ def plain_value(chance: random.Random) -> tuple[str, Any]:
 
 def command_line(arguments: list[str]) -> None:
     """Run a command in this process and judge its exit code and what it says."""
-    from transop import cli
+    from transop_app import cli
 
     with _captured() as said:
         code = cli.run(arguments)

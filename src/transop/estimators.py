@@ -6,6 +6,7 @@ class, and everything but its own tools (clone, Pipeline, GridSearchCV) works.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import numbers
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,50 +18,49 @@ from torch import Tensor
 
 from transop.data.arrays import to_numpy
 from transop.errors import DataError, UserError
-from transop.inputs import check_choice, check_number, check_seed, check_times, check_whole
+from transop.inputs import (
+    check_choice,
+    check_indices,
+    check_number,
+    check_seed,
+    check_times,
+    check_whole,
+)
 from transop.learning import LearnedOperators, learn_operators
 from transop.learning.step import infer_quietly, measure_paths
 from transop.operators import sample_moves, transport_path
 from transop.pairs.neighbours import nearest_neighbours
 
-if TYPE_CHECKING:
 
-    class _Base:
-        """What both base classes offer."""
+class _WithoutSklearn:
+    """The part of scikit-learn's base class that needs no scikit-learn."""
 
-        def get_params(self, deep: bool = True) -> dict[str, Any]:
-            """Give the arguments of the constructor."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Give the arguments of the constructor."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
-        def set_params(self, **params: Any) -> Any:
-            """Change arguments of the constructor."""
+    def set_params(self, **params: Any) -> Any:
+        """Change arguments of the constructor."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise UserError(f"unknown parameter {name!r}; choose from {sorted(known)}")
+            setattr(self, name, value)
+        return self
 
-else:
-    try:
+
+_Base = _WithoutSklearn
+_NotFitted = UserError
+if not TYPE_CHECKING:
+    with contextlib.suppress(ImportError):
         from sklearn.base import BaseEstimator as _Base
-    except ImportError:
-
-        class _Base:
-            """The part of scikit-learn's base class that needs no scikit-learn."""
-
-            def get_params(self, deep=True):
-                """Give the arguments of the constructor."""
-                return {
-                    name: getattr(self, name) for name in inspect.signature(type(self)).parameters
-                }
-
-            def set_params(self, **params):
-                """Change arguments of the constructor."""
-                known = self.get_params()
-                for name, value in params.items():
-                    if name not in known:
-                        raise UserError(f"unknown parameter {name!r}; choose from {sorted(known)}")
-                    setattr(self, name, value)
-                return self
+        from sklearn.exceptions import NotFittedError as _NotFitted
 
 
 # Above this many dimensions operators act on the first principal directions alone.
 _WIDE = 64
 _EXPLAINED = 0.9
+_LARGEST = 1e30  # squares of larger values are infinite in single precision soon
 _MEASURED = 2000  # pairs that the scale of random moves is measured on
 
 Matrix = Float[np.ndarray, "n d"]
@@ -151,7 +151,9 @@ class TransportOperatorLearner(_Base):
         check_whole("n_blocks", self.n_blocks, least=1)
         check_whole("n_neighbours", self.n_neighbours, least=1)
         self.n_features_in_ = rows.shape[1]
-        _note_names(self, X)
+        names = getattr(X, "columns", None)  # of a data frame
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.asarray(names, dtype=object)
         self._find_directions(rows)
         z = self._reduce(rows)
         chosen = self._choose_pairs(rows, pairs, features)
@@ -292,7 +294,13 @@ class TransportOperatorLearner(_Base):
                 "pass rows that differ"
             )
         count = min(self.n_neighbours, len(kept) - 1)
-        near = nearest_neighbours(torch.from_numpy(compared[kept]).float(), count)
+        away = compared[kept] - compared[kept].mean(0)  # single precision would lose a large mean
+        if not away.any():
+            raise DataError(
+                f"all {len(kept)} rows of features are equal, so no row is nearer than another; "
+                "pass features that differ, or leave them out"
+            )
+        near = nearest_neighbours(torch.from_numpy(away / np.abs(away).max()).float(), count)
         places = torch.from_numpy(kept)
         return torch.stack([places.repeat_interleave(count), places[near.flatten()]], 1)
 
@@ -308,7 +316,9 @@ class TransportOperatorLearner(_Base):
 
     def _check_fitted(self, X: Any, name: str = "X", smallest: int = 1) -> Matrix:
         if not hasattr(self, "learned_"):
-            raise _not_fitted(self)
+            raise _NotFitted(
+                f"this {type(self).__name__} has not learned anything yet; call fit first"
+            )
         rows = check_matrix(X, name, smallest=smallest)
         if rows.shape[1] != self.n_features_in_:
             raise DataError(
@@ -329,13 +339,7 @@ class _NoTable(DataError, TypeError):
 
 
 def check_matrix(values: Any, name: str, *, smallest: int = 1) -> Matrix:
-    """Read a table of finite numbers, or say in one line what is wrong with it.
-
-    Args:
-        values: anything NumPy reads as a table, or a tensor.
-        name: of the argument, for the message.
-        smallest: least number of rows.
-    """
+    """Read a table of finite numbers with so many rows, or say in one line what is wrong."""
     if hasattr(values, "toarray"):
         raise _NoTable(f"{name} is a sparse matrix; pass a dense one, e.g. {name}.toarray()")
     table = to_numpy(values, name)
@@ -367,19 +371,19 @@ def check_matrix(values: Any, name: str, *, smallest: int = 1) -> Matrix:
             f"{name} has NaN or inf in {int(bad.sum())} of {len(table)} rows, first in row "
             f"{int(bad.argmax())}; remove or fill them"
         )
+    if np.abs(table).max() > _LARGEST:
+        raise DataError(
+            f"{name} has values up to {np.abs(table).max():.0e}; divide its columns, so that they "
+            f"stay below {_LARGEST:.0e}"
+        )
     return table
 
 
 def _check_pair_list(pairs: Any, rows: Matrix) -> Int64[Tensor, "p 2"]:
     table = to_numpy(pairs, "pairs")
-    if table.ndim != 2 or table.shape[1] != 2 or not np.issubdtype(table.dtype, np.integer):
-        raise DataError(
-            f"pairs has type {table.dtype} and shape {table.shape}; pass row numbers of shape "
-            "(pairs, 2)"
-        )
-    if len(table) == 0 or table.min() < 0 or table.max() >= len(rows):
-        raise DataError(f"pairs must name rows of X, from 0 to {len(rows) - 1}, at least one pair")
-    return torch.from_numpy(table.astype(np.int64))
+    if table.ndim != 2 or table.shape[1] != 2:
+        raise DataError(f"pairs has shape {table.shape}; pass row numbers of shape (pairs, 2)")
+    return check_indices("pairs", table.reshape(-1), len(rows)).reshape(-1, 2)
 
 
 def _check_components(wanted: Any) -> int | float | str:
@@ -405,20 +409,3 @@ def _count_directions(
         count = min(int(np.searchsorted(shares, _EXPLAINED)) + 1, _WIDE, most)
     rounded = -(-count // n_blocks) * n_blocks
     return rounded if rounded <= most else max(n_blocks, most // n_blocks * n_blocks)
-
-
-def _note_names(estimator: Any, X: Any) -> None:
-    """Remember the names of a data frame's columns, as scikit-learn's estimators do."""
-    names = getattr(X, "columns", None)
-    if names is not None and all(isinstance(name, str) for name in names):
-        estimator.feature_names_in_ = np.asarray(names, dtype=object)
-
-
-def _not_fitted(estimator: Any) -> Exception:
-    message = f"this {type(estimator).__name__} has not learned anything yet; call fit first"
-    try:
-        from sklearn.exceptions import NotFittedError
-    except ImportError:
-        return UserError(message)
-    error: Exception = NotFittedError(message)
-    return error

@@ -28,10 +28,7 @@ def missing_modules(extra: str) -> list[str]:
 def require(extra: str, purpose: str, alternative: str = "") -> None:
     """Refuse to go on without an extra, in one line that says how to install it.
 
-    Args:
-        extra: its name in pyproject.toml.
-        purpose: what needs it, as the subject of a sentence.
-        alternative: another way out, as the end of that sentence.
+    ``purpose`` is the subject of that sentence, ``alternative`` its end: another way out.
     """
     if missing := missing_modules(extra):
         other = f", {alternative}" if alternative else ""

@@ -114,10 +114,10 @@ def reason_of(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-def digest_of_file(path: str | Path, algorithm: str = "sha256") -> str:
-    """Give the hexadecimal digest of a regular file's content."""
+def digest_of_file(path: str | Path) -> str:
+    """Give the hexadecimal SHA-256 digest of a regular file's content."""
     with open_regular(path) as file:
-        return hashlib.file_digest(file, algorithm).hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

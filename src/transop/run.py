@@ -37,17 +37,9 @@ class Run:
     """
 
     def __init__(
-        self,
-        folder: RunFolder,
-        *,
-        data: Any = None,
-        device: str | torch.device | None = None,
-        offline: bool = False,
-        progress: Progress = silent,
+        self, folder: RunFolder, data: Any, device: Any, offline: bool, progress: Progress
     ) -> None:
-        self.folder = folder
-        self.progress = progress
-        self.given_data = data
+        self.folder, self.given_data, self.progress = folder, data, progress
         self._device, self._offline = device, offline
 
     @classmethod
@@ -83,7 +75,7 @@ class Run:
             raise ArtifactError(
                 f"'{path}' is not a run folder; train one with: transop train RECIPE"
             )
-        return cls(folder, data=data, device=device, offline=offline, progress=progress)
+        return cls(folder, data, device, offline, progress)
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder.path)!r}, phases={list(self.phases)})"
@@ -116,9 +108,7 @@ class Run:
     @property
     def description(self) -> dict[str, Any]:
         """What the model's file says about it; empty before the end of the first phase."""
-        file = self.folder.path / "config.json"
-        found = read_json(file) if file.exists() else {}
-        return found if isinstance(found, dict) else {}
+        return _read_table(self.folder.path / "config.json")
 
     @cached_property
     def data(self) -> DataRecord | None:
@@ -233,19 +223,20 @@ class Run:
     @property
     def environment(self) -> dict[str, Any]:
         """Versions, commit, seed and hardware it was trained with."""
-        file = self.folder.environment_file
-        found = read_json(file) if file.exists() else {}
-        return found if isinstance(found, dict) else {}
+        return _read_table(self.folder.environment_file)
 
     def resume(self, *, progress: Progress | None = None) -> ManifoldAutoencoder:
         """Train the phases that are missing, on the data the run began with."""
-        from transop.training import (
-            train,  # looking at a run needs nothing that only training needs
-        )
+        from transop.training import train  # only training needs what it imports
 
-        model = train(
-            self.settings, self.folder, dataset=self.given_data, resume=True, progress=progress
-        )
+        data = self.given_data
+        model = train(self.settings, self.folder, dataset=data, resume=True, progress=progress)
         for name in ("model", "living_operators", "class_names"):
             self.__dict__.pop(name, None)
         return model
+
+
+def _read_table(file: Path) -> dict[str, Any]:
+    """Read a JSON file's table; empty where there is no such file, or something else in it."""
+    found = read_json(file) if file.exists() else {}
+    return found if isinstance(found, dict) else {}

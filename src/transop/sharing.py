@@ -16,22 +16,15 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 _Item = TypeVar("_Item")
-# What tables may hold; processes tell each other by the position in this list.
-_KINDS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8)
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process and how many there are; they call the same methods in the same order.
+    """This process and how many there are; they call the same methods in the same order."""
 
-    Attributes:
-        rank: the number of this process, from 0.
-        n_ranks: how many there are.
-        device: where tensors must be for the processes to exchange them.
-    """
-
-    rank: int = 0
+    rank: int = 0  # the number of this process, from 0
     n_ranks: int = 1
+    # Where tensors must be for the processes to exchange them.
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     def in_turns(
@@ -42,40 +35,21 @@ class Ranks:
         return self.collect(own, len(items))
 
     def collect(self, own: Iterator[Tensor], n_items: int) -> Iterator[Tensor]:
-        """Yield the results of all processes in order, given those of this one.
-
-        Args:
-            own: tables of rows, for the items of this process: every n-th, from its rank.
-            n_items: of all processes.
-        """
+        """Yield the results for all items in order, given those for every n-th, from its rank."""
         if self.n_ranks == 1:
             yield from own
             return
-        for first in range(0, n_items, self.n_ranks):
-            result = next(own) if first + self.rank < n_items else None
-            yield from self.exchange(result)[: n_items - first]
+        for _ in range(0, n_items, self.n_ranks):
+            yield from self.exchange(next(own, None))
 
     def exchange(self, rows: Tensor | None) -> list[Tensor]:
-        """Give every process the rows of all of them.
-
-        Args:
-            rows: a table; tables may differ in length. None if this process has none.
-
-        Returns:
-            One table per process, in the order of their ranks.
-        """
+        """Give every process the rows of all that have some, in the order of their ranks."""
         if self.n_ranks == 1:
             return [] if rows is None else [rows]
-        facts = [0, 0, 0] if rows is None else [*rows.shape, _KINDS.index(rows.dtype)]
-        everyone = torch.stack(self._gather(torch.tensor(facts)))
-        longest, columns, kind = everyone.max(0).values.tolist()
-        padded = torch.zeros(longest, columns, dtype=_KINDS[kind])
-        if rows is not None:
-            padded[: len(rows)] = rows
+        tables: list[Tensor | None] = [None] * self.n_ranks
+        torch.distributed.all_gather_object(tables, None if rows is None else rows.cpu())
         home = self.device if rows is None else rows.device
-        lengths = everyone[:, 0].tolist()
-        tables = self._gather(padded)
-        return [table[:n].to(home) for table, n in zip(tables, lengths, strict=True)]
+        return [table.to(home) for table in tables if table is not None]
 
     def interleave(self, rows: Shaped[Tensor, "r c"]) -> Shaped[Tensor, "n c"]:
         """Put a batch together of which every process holds every n-th row, from its rank."""
@@ -91,7 +65,9 @@ class Ranks:
         """Say whether a statement is true on every process, so that all of them act alike."""
         if self.n_ranks == 1:
             return statement
-        return all(bool(flag) for flag in self._gather(torch.tensor(float(statement))))
+        n_true = torch.tensor(float(statement), device=self.device)
+        torch.distributed.all_reduce(n_true)
+        return int(n_true) == self.n_ranks
 
     @property
     def writes(self) -> bool:
@@ -110,12 +86,6 @@ class Ranks:
         """
         own = len(range(self.rank, n_items, self.n_ranks))
         return own * self.n_ranks / n_items
-
-    def _gather(self, value: Tensor) -> list[Tensor]:
-        sent = value.to(self.device).contiguous()
-        received = [torch.empty_like(sent) for _ in range(self.n_ranks)]
-        torch.distributed.all_gather(received, sent)
-        return [tensor.cpu() for tensor in received]
 
 
 ALONE = Ranks()

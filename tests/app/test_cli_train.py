@@ -222,3 +222,17 @@ def test_a_baseline_is_trained_and_continued_by_its_own_command(tiny_recipe, tmp
     assert "transop baseline" in mistake(capfd, "train", tiny_recipe, *command[3:5], "--resume")
     assert "transop baseline" in mistake(capfd, "report", command[4])
     assert "magic" in mistake(capfd, "baseline", "magic", *command[2:])
+
+
+def test_a_factory_in_the_current_folder_is_found(tiny_recipe, tmp_path, monkeypatch, capfd):
+    lines = [
+        "from torch import nn",
+        "def make():",
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(784, 4))",
+    ]
+    (tmp_path / "networks_of_mine.py").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    off = ["--set", "autoencoder.factory=networks_of_mine:make", "--quiet"]
+    assert cli.run(["train", tiny_recipe, "--out", str(tmp_path / "run"), *off]) == 0
+    assert "autoencoder" in RunFolder(tmp_path / "run").finished_phases()

@@ -12,7 +12,8 @@ from transop.errors import UserError
 from transop.report.describe import environment_rows, phase_results
 from transop_app.explorer import ExploredRun
 from transop_app.explorer.augment import augment_images
-from transop_app.explorer.latent_map import draw_map, ranges_at
+from transop_app.explorer.latent_map import draw_map
+from transop_app.explorer.opened import NINE_IN_TEN
 from transop_app.explorer.path import find_path, notable_classes
 from transop_app.explorer.transform import start_from
 
@@ -80,7 +81,7 @@ def test_the_map_shows_the_two_widest_directions(run):
 def test_the_map_and_the_sliders_name_the_same_ranges(run):
     found = draw_map(run)
     start = start_from(run, run.example(None, 4))
-    np.testing.assert_allclose(ranges_at(found, 3), start.allowed, rtol=1e-4)
+    np.testing.assert_allclose(NINE_IN_TEN * found.scales[3], start.allowed, rtol=1e-4)
 
 
 def test_a_run_without_images_has_no_map_and_says_why(bare):

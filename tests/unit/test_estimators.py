@@ -149,6 +149,14 @@ def test_duplicated_rows_are_left_out_of_learning():
     np.testing.assert_allclose(learner.operators_, once.operators_, atol=1e-4)
 
 
+def test_neighbours_do_not_depend_on_a_large_mean():
+    rows, _ = ring(60)
+    here, far = (
+        TransportOperatorLearner(2, **QUICK).fit(rows + offset).operators_ for offset in (0, 1e8)
+    )
+    np.testing.assert_allclose(far, here, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("rows", "options", "words"),
     [
@@ -157,6 +165,10 @@ def test_duplicated_rows_are_left_out_of_learning():
         (np.array([[1.0, np.nan], [0.0, 1.0]]), {}, "NaN or inf in 1 of 2 rows, first in row 0"),
         (np.ones((9, 3)), {}, r"all 9 rows of X are equal \(duplicates\)"),
         (np.array([["a", "b"], ["c", "d"]]), {}, "no numbers"),
+        (torch.ones(5, 3, device="meta"), {}, "X is on the device 'meta'"),
+        (ring(9)[0] * 1e300, {}, r"values up to 4e\+300; divide its columns"),
+        (ring(9)[0], {"pairs": [[4, 4]]}, "equal in every pair"),
+        (ring(9)[0], {"features": np.ones((9, 2))}, "all 9 rows of features are equal"),
         (ring(9)[0], {"pairs": [[0, 9]]}, "from 0 to 8"),
         (ring(9)[0], {"pairs": [0, 1]}, r"shape \(pairs, 2\)"),
         (ring(9)[0], {"features": np.ones((3, 2))}, "features has 3 rows but X has 9"),

@@ -174,6 +174,17 @@ def wrong_decoder():
     return nn.ConvTranspose2d(4, 3, 2, stride=2)
 
 
+class Mask(nn.Module):
+    """A module that holds no weights but a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(1, 16, 16))
+
+    def forward(self, images):
+        return images * self.mask
+
+
 IMAGES = torch.rand(300, 1, 16, 16, generator=torch.Generator().manual_seed(1))
 BAD = {
     "an encoder that is a word": ({"encoder": "vae"}, "encoder = 'vae' must be"),
@@ -205,7 +216,20 @@ BAD = {
     "images that are bytes": ({"images": (IMAGES * 255).byte()}, "uint8"),
     "half a direction": ({"dimension": 1.5}, "dimension = 1.5 must be a whole number"),
     "a share above one": ({"explained": 1.5}, "explained"),
+    "a decoder that gives NaN": (
+        {"decoder": lambda z: wrong_decoder()(z)[:, :1] * float("nan")},
+        "decoder gives NaN or infinity",
+    ),
     "modules on another device": ({"encoder": Block().to("meta")}, "modules are on cpu and meta"),
+    "no values to bring to a device": (
+        {"encoder": Block().to("meta"), "device": "cpu"},
+        "'meta' holds no values",
+    ),
+    "buffers on another device": (
+        {"encoder": Mask().to("meta"), "decoder": None},
+        "modules are on meta",
+    ),
+    "images on another device": ({"images": IMAGES.to("meta")}, "device 'meta'"),
     "another device": ({"device": "cuda:7"}, "device"),
 }
 

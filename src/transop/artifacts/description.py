@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from transop.errors import ArtifactError
+from transop.errors import ArtifactError, show
 
 # Far beyond any network that fits into memory, and small enough for sizes to be multiplied.
 _LARGEST = 1_000_000
@@ -17,6 +17,10 @@ Size = Annotated[int, Field(ge=1, le=_LARGEST)]
 Scale = Annotated[float, Field(ge=_SMALLEST_SCALE, le=_LARGEST_SCALE)]
 Name = Annotated[str, Field(max_length=_LONGEST_NAME)]
 Names = Annotated[list[Name], Field(max_length=_MOST_NAMES)]
+
+
+_Network = TypeVar("_Network", bound=str)
+_Numbers = TypeVar("_Numbers", bound=BaseModel)
 
 
 class _Part(BaseModel):
@@ -84,25 +88,9 @@ class AttributeNumbers(_Part):
     trunk: Name = "resnet18"
 
 
-class LeNetDescription(_Part):
-    """A ``lenet``."""
-
-    network: Literal["lenet"]
-    numbers: LeNetNumbers
-
-
-class LatentClassifierDescription(_Part):
-    """A ``latent-mlp``."""
-
-    network: Literal["latent-mlp"]
-    numbers: LatentClassifierNumbers
-
-
-class AttributeDescription(_Part):
-    """An ``attributes`` classifier."""
-
-    network: Literal["attributes"]
-    numbers: AttributeNumbers
+class _Known(_Part, Generic[_Network, _Numbers]):
+    network: _Network
+    numbers: _Numbers
 
 
 class FactoryDescription(_Part):
@@ -112,7 +100,9 @@ class FactoryDescription(_Part):
 
 
 KnownClassifier = Annotated[
-    LeNetDescription | LatentClassifierDescription | AttributeDescription,
+    _Known[Literal["lenet"], LeNetNumbers]
+    | _Known[Literal["latent-mlp"], LatentClassifierNumbers]
+    | _Known[Literal["attributes"], AttributeNumbers],
     Field(discriminator="network"),
 ]
 
@@ -179,15 +169,8 @@ def check_description(config: Any, where: str) -> ModelDescription:
     try:
         return ModelDescription.model_validate(config)
     except ValidationError as error:
-        raise ArtifactError(f"{where} has an impossible description: {_first(error)}") from None
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "value_error":
-        return message
-    place = ".".join(str(part) for part in first["loc"])
-    shown = repr(first["input"])
-    shown = shown if len(shown) <= 60 else f"{shown[:60]}..."
-    return f"{place} = {shown}: {message}"
+        first = error.errors(include_url=False)[0]
+        message = first["msg"].removeprefix("Value error, ")
+        if first["type"] != "value_error":
+            message = f"{'.'.join(map(str, first['loc']))} = {show(first['input'])}: {message}"
+        raise ArtifactError(f"{where} has an impossible description: {message}") from None

@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
@@ -70,15 +69,10 @@ def map_rows(folder: Path) -> tuple[np.ndarray, Notes] | None:
 def write_rows(
     folder: Path, blocks: Iterable[np.ndarray], notes: Callable[[], Notes] = dict
 ) -> tuple[np.ndarray, Notes]:
-    """Write an array given a block of rows at a time, and map it.
+    """Write an array given a block of rows at a time, at least one, and map it with its notes.
 
-    Args:
-        folder: where to write; a damaged array there is replaced.
-        blocks: the rows in order, at least one block; only one is in memory at a time.
-        notes: called after the last block; what to keep beside the rows, as JSON values.
-
-    Returns:
-        The rows, mapped from disk, and the notes.
+    A damaged array in the folder is replaced. ``notes`` is called after the last block: what to
+    keep beside the rows, as JSON values.
     """
     with scratch_folder(folder.parent) as scratch:
         complete = scratch / "complete"
@@ -88,7 +82,13 @@ def write_rows(
         kept = notes()
         digest = digest_rows(np.load(complete / _ROWS, mmap_mode="r"))
         (complete / _NOTES).write_text(json.dumps({"digest": digest, "notes": kept}), "utf-8")
-        _publish(complete, folder, scratch)
+        if folder.exists():
+            folder.rename(scratch / "replaced")
+        try:
+            complete.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # if another process was faster, the other's is kept
+                raise
     rows = np.load(folder / _ROWS, mmap_mode="c", allow_pickle=False)
     return rows, kept
 
@@ -112,15 +112,3 @@ def _write_blocks(file: IO[bytes], blocks: Iterable[np.ndarray]) -> None:
     np.lib.format.write_array_header_1_0(file, header)
     file.flush()
     os.fsync(file.fileno())
-
-
-def _publish(complete: Path, folder: Path, scratch: Path) -> None:
-    """Give the finished folder its name; if another process was faster, keep the other's."""
-    if folder.exists():
-        folder.rename(scratch / "replaced")
-    try:
-        complete.rename(folder)
-    except OSError:
-        if not folder.is_dir():
-            raise
-        shutil.rmtree(complete, ignore_errors=True)

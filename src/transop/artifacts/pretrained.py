@@ -11,14 +11,13 @@ from typing import Any
 from torch import Tensor
 
 from transop.artifacts.state import load_state, read_json, save_state, write_json
-from transop.errors import ArtifactError, UserError, show
+from transop.errors import ArtifactError, UserError, shorten, show
 from transop.extras import require
 
 logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 2  # 2: identity, and modules of the user's own; 1 is read as well
 _FORMAT_KEYS = ("format", "format_version")
-_LONGEST_SHOWN = 300  # characters of a path in a message
 
 # Sees a description and weights without values; raises if they do not fit each other.
 Inspect = Callable[[dict[str, Any], dict[str, Tensor]], None]
@@ -41,14 +40,9 @@ def write_pretrained(folder: Path, config: dict[str, Any], weights: dict[str, Te
 def read_pretrained(
     folder: str | Path, inspect: Inspect | None = None
 ) -> tuple[dict[str, Any], dict[str, Tensor], Path]:
-    """Read a model's description and weights from a folder or ``owner/name`` on the hub.
+    """Read a model's description, its weights and their file, from a folder or the hub.
 
-    Args:
-        folder: where the two files are.
-        inspect: checks the description and the shapes of the weights before any weight is read.
-
-    Returns:
-        The description, the weights, and the file they came from.
+    ``inspect`` checks the description and the shapes of the weights before any weight is read.
     """
     path = _local_folder(folder)
     shown = read_json(path / "config.json")
@@ -56,17 +50,21 @@ def read_pretrained(
     weights_file = path / "model.safetensors"
 
     def look(state: dict[str, Any]) -> None:
-        config = _check_version(state.get("config"), weights_file)
-        weights = _check_weights(state.get("weights"), weights_file)
+        config, weights = _check_version(state.get("config"), weights_file), state.get("weights")
+        if not isinstance(weights, dict) or not all(
+            isinstance(w, Tensor) for w in weights.values()
+        ):
+            raise ArtifactError(f"'{weights_file}' is damaged: it holds no table of weights")
         if inspect is not None:
             inspect(config, weights)
 
     state = load_state(weights_file, kind="model", inspect=look)
     if state["config"] != shown:
         logger.warning("'%s' does not describe the weights beside it; using theirs", path)
-    config = {k: v for k, v in state["config"].items() if k not in _FORMAT_KEYS}
-    _require_finite(state["weights"], weights_file)
-    return config, state["weights"], weights_file
+    for name, weight in state["weights"].items():
+        if weight.is_floating_point() and not bool(weight.isfinite().all()):
+            raise ArtifactError(f"'{weights_file}' is useless: '{name}' holds NaN or infinity")
+    return _check_version(state["config"], weights_file), state["weights"], weights_file
 
 
 def upload(name: str, config: dict[str, Any], weights: dict[str, Tensor], **options: Any) -> str:
@@ -92,23 +90,10 @@ def _check_version(config: Any, path: Path) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in _FORMAT_KEYS}
 
 
-def _check_weights(weights: Any, path: Path) -> dict[str, Tensor]:
-    if not isinstance(weights, dict) or not all(isinstance(w, Tensor) for w in weights.values()):
-        raise ArtifactError(f"'{path}' is damaged: it holds no table of weights")
-    return weights
-
-
-def _require_finite(weights: dict[str, Tensor], path: Path) -> None:
-    for name, weight in weights.items():
-        if weight.is_floating_point() and not bool(weight.isfinite().all()):
-            raise ArtifactError(f"'{path}' is useless: weight '{name}' holds NaN or infinity")
-
-
 def _local_folder(folder: str | Path) -> Path:
     if not isinstance(folder, str | Path):
         raise ArtifactError(f"folder = {show(folder)} is no path; pass a str or a pathlib.Path")
-    shown = str(folder) if len(str(folder)) <= _LONGEST_SHOWN else f"{str(folder)[:60]}..."
-    missing = f"'{shown}' is not a folder with config.json and model.safetensors"
+    missing = f"'{shorten(str(folder))}' is not a folder with config.json and model.safetensors"
     try:
         path = Path(folder)
         if path.is_dir():

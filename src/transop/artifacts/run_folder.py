@@ -29,11 +29,6 @@ from transop.errors import ArtifactError
 from transop.files import make_folder
 
 
-def _is_until(record: Mapping[str, Any], step: int) -> bool:
-    """Say whether a line was written up to a step; a closing line has a step below zero."""
-    return isinstance(record.get("step"), int) and 0 <= record["step"] <= step
-
-
 def describe_environment(seed: int) -> dict[str, Any]:
     """Collect what someone needs to repeat a run: versions, commit, seed and hardware."""
     packages = ("transop", "torch", "numpy", "numba", "scipy")
@@ -108,16 +103,12 @@ class RunFolder:
         except OSError as error:
             raise ArtifactError(f"cannot write to '{self.path}': {error.strerror}") from None
         try:
-            self._sweep()
+            # What a killed process was writing; nobody else writes while we hold the lock.
+            for left in (*self.path.glob(".*.tmp"), *self.checkpoints.glob(".*.tmp")):
+                left.unlink(missing_ok=True)
             yield
         finally:
             lock.release()
-
-    def _sweep(self) -> None:
-        """Remove what a killed process was writing; nobody else writes while we hold the lock."""
-        for folder in (self.path, self.checkpoints):
-            for left in folder.glob(".*.tmp"):
-                left.unlink(missing_ok=True)
 
     def append_metrics(self, record: Mapping[str, Any]) -> None:
         """Add one line to the metrics."""
@@ -140,8 +131,11 @@ class RunFolder:
 
     def rewind_metrics(self, phase: str, step: int) -> None:
         """Drop what a phase wrote after a step, before it is computed again on resume."""
-        kept = [r for r in self.read_metrics() if r.get("phase") != phase or _is_until(r, step)]
-        text = "".join(json.dumps(record) + "\n" for record in kept)
+        text = ""
+        for record in self.read_metrics():
+            at = record.get("step")  # a closing line has a step below zero
+            if record.get("phase") != phase or (isinstance(at, int) and 0 <= at <= step):
+                text += json.dumps(record) + "\n"
         write_atomically(self.metrics_file, text.encode())
 
     def finished_phases(self) -> dict[str, Any]:
@@ -166,11 +160,7 @@ class RunFolder:
         return path
 
     def load_checkpoint(self, phase: str) -> tuple[dict[str, Any] | None, list[str]]:
-        """Read a phase's newest whole checkpoint.
-
-        Returns:
-            The state, or None if there is none, and a sentence for every damaged file passed over.
-        """
+        """Read a phase's newest whole checkpoint, with a sentence for every damaged one."""
         complaints: list[str] = []
         for path in reversed(self._checkpoint_files(phase)):
             try:

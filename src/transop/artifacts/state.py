@@ -77,10 +77,7 @@ def read_json(path: Path) -> Any:
 def save_state(path: Path, state: Mapping[str, Any], *, kind: str) -> None:
     """Write a nested state (tensors, numbers, strings, dicts, lists) as one safetensors file.
 
-    Args:
-        path: where to write.
-        state: e.g. ``{"model": module.state_dict(), "step": 7}``.
-        kind: what the file is, e.g. ``"checkpoint"``; loading checks it.
+    A state is e.g. ``{"model": module.state_dict(), "step": 7}``, of kind ``"checkpoint"``.
     """
     tensors: dict[str, Tensor] = {}
     skeleton = json.dumps(_take_apart(dict(state), "", tensors))
@@ -112,11 +109,8 @@ def load_state(
 ) -> dict[str, Any]:
     """Read what ``save_state`` wrote, refusing damaged, foreign and newer files by name.
 
-    Args:
-        path: the file.
-        kind: what it must be, as ``save_state`` was told.
-        inspect: sees the state with tensors that have a shape and a type but no values, before
-            any value is read; it raises if it does not like them.
+    ``inspect`` sees the state with tensors that have a shape and a type but no values, before any
+    value is read; it raises if it does not like them.
     """
     with _opened(path) as file:
         info = file.metadata() or {}

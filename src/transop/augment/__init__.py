@@ -1,7 +1,18 @@
-"""The learned augmentation as a drop-in transform, for batches and for folders of files."""
+"""The learned augmentation as a drop-in transform, for batches, data sets and folders of files."""
 
+from transop.augment.dataset import AugmentedDataset
 from transop.augment.folder import FolderReport, augment_folder
 from transop.augment.guard import Guard
-from transop.augment.transform import Params, TransportAugment
+from transop.augment.params import Params
+from transop.augment.start import Start
+from transop.augment.transform import TransportAugment
 
-__all__ = ["FolderReport", "Guard", "Params", "TransportAugment", "augment_folder"]
+__all__ = [
+    "AugmentedDataset",
+    "FolderReport",
+    "Guard",
+    "Params",
+    "Start",
+    "TransportAugment",
+    "augment_folder",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,10 +12,12 @@ from torch import Tensor, nn
 
 from transop.augment.walk import retrace
 from transop.errors import UserError, show
-from transop.identity import Identity
-from transop.inputs import check_choice, check_floats, check_number, check_whole
+from transop.inputs import check_choice, check_floats, check_number, check_tensor, check_whole
 
 if TYPE_CHECKING:
+    from transop.augment.executor import Executor
+    from transop.augment.start import Start
+    from transop.identity import Identity
     from transop.model import ManifoldAutoencoder
 
 _CHUNK = 250  # images through a user's classifier at once
@@ -72,11 +74,15 @@ class Guard(nn.Module):
         """Say in words whose opinion a move must keep."""
         if self.classifier is not None:
             return "a classifier passed to the guard"
-        return Identity.of(model).describe()
+        return _identity(model).describe()
+
+    def knows_labels(self, model: ManifoldAutoencoder) -> bool:
+        """Say whether the classifier's classes are labels; groups of a graph are not."""
+        return self.classifier is not None or _identity(model).source != "graph"
 
     def check_labels(self, model: ManifoldAutoencoder) -> None:
         """Refuse labels where the guard does not know them: groups of a graph have no names."""
-        if self.classifier is None and Identity.of(model).source == "graph":
+        if not self.knows_labels(model):
             raise UserError(
                 "labels: this model's identity are groups of the neighbour graph, which are not "
                 "your labels; leave labels out, or pass Guard(classifier) that knows them"
@@ -123,6 +129,37 @@ class Guard(nn.Module):
         return sure & (logits.argmax(1) == names)
 
 
+def _identity(model: ManifoldAutoencoder) -> Identity:
+    """Read whose opinion a model keeps; loaded on demand, as it brings clustering with it."""
+    from transop.identity import Identity
+
+    return Identity.of(model)
+
+
+def make_guard(guard: Any, model: ManifoldAutoencoder) -> Guard | None:
+    """Take a guard as it is; a probability becomes one with the model's own classifier."""
+    if guard is None:
+        return None
+    chosen = guard if isinstance(guard, Guard) else Guard(threshold=guard)
+    if chosen.classifier is None and not model.names_classes:
+        raise UserError(
+            "guard: the model has no classifier that names classes; pass Guard(classifier), or "
+            "train the phase 'classifier'"
+        )
+    return chosen
+
+
+def check_labels(labels: Any, n_images: int, device: torch.device) -> Int[Tensor, " b"]:
+    """Bring labels to a device; a guard looks up whether it knows them."""
+    names = check_tensor("labels", labels)
+    if names.shape != (n_images,) or names.is_floating_point() or names.dtype == torch.bool:
+        raise UserError(
+            f"labels have type {names.dtype} and shape {tuple(names.shape)}; pass one class "
+            f"number for each of the {n_images} images"
+        )
+    return names.long().to(device)
+
+
 @dataclass
 class GuardedWalks:
     """Where guarded walks ended, and what it took."""
@@ -135,58 +172,94 @@ class GuardedWalks:
 
 
 def walk_guarded(
-    model: ManifoldAutoencoder,
+    networks: Executor,
     guard: Guard,
     draw: Draw,
-    latents: Float[Tensor, "b d"],
-    names: Int[Tensor, " b"],
-    rest: Float[Tensor, "b w"] | None = None,
+    start: Start,
     *,
     all_or_none: bool = False,
 ) -> GuardedWalks:
     """Draw walks, again and shorter, until the guard accepts them or is out of attempts.
 
+    Most points pass at once or at the second try. Those left over get more tries together (one,
+    two, four and so on), so that few of them do not take many rounds.
+
     Args:
-        model: decodes and transports.
+        networks: decode, and know the model that transports.
         guard: accepts or refuses the end of a walk.
         draw: takes points and gives the ends and coefficients of fresh walks from them.
-        latents: where the walks start.
-        names: the class that the classifier must still give to each.
-        rest: the part of their latents that operators leave alone, if there is one.
+        start: where the walks start, and the class that the classifier must still give to each.
         all_or_none: accept a draw only if every point accepts it.
     """
-    ends, coefficients = draw(latents)
+    model, latents = networks.model, start.latents
     rows = torch.arange(len(latents), device=latents.device)
-    found = GuardedWalks(
-        torch.empty_like(ends),
-        torch.empty_like(coefficients),
-        torch.zeros_like(rows),
-        rows < 0,
-        None,
-    )
-
-    def note(rows: Tensor, ends: Tensor, coefficients: Tensor) -> Int[Tensor, " r"]:
-        """Note down the walks of some rows and give back the rows that were refused."""
-        seen = ends
-        if guard.reads_images(model):
-            seen = model.decode(ends, rest=None if rest is None else rest[rows])
-            if found.pictures is None:
-                found.pictures = torch.empty_like(seen)
-            found.pictures[rows] = seen
-        accepted = guard.accepts(guard.logits(model, seen), names[rows])
-        if all_or_none:
-            accepted = accepted.all().expand_as(accepted)
-        found.ends[rows], found.coefficients[rows] = ends, coefficients
-        found.accepted[rows] = accepted
-        found.draws[rows] += 1
-        return rows[~accepted]
-
-    rows = note(rows, ends, coefficients)
-    for _ in range(guard.attempts):
-        if len(rows):
-            rows = note(rows, *draw(latents[rows]))
-    for _ in range(guard.shortenings):
-        if len(rows):
-            shorter = found.coefficients[rows] * _SHORTER
-            rows = note(rows, retrace(model.transport, latents[rows], shorter), shorter)
+    judge = _Judge(networks, guard, start, all_or_none)
+    found = judge.first(*draw(latents))
+    rows, left, n_tries = rows[~found.accepted], guard.attempts, 1
+    while left and len(rows):
+        n_tries = min(left, n_tries)
+        rows = judge.again(found, rows, *draw(latents[rows.repeat_interleave(n_tries)]))
+        left -= n_tries
+        n_tries = 1 if all_or_none else 2 * n_tries
+    left = guard.shortenings
+    while left and len(rows):
+        n_tries = 1 if all_or_none else left
+        powers = _SHORTER ** torch.arange(1, n_tries + 1, device=latents.device).to(latents)
+        shorter = (found.coefficients[rows][:, None] * powers[:, None, None]).flatten(0, 1)
+        origins = latents[rows.repeat_interleave(n_tries)]
+        rows = judge.again(found, rows, retrace(model.transport, origins, shorter), shorter)
+        left -= n_tries
     return found
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Asks a guard about the ends of walks and notes down what it accepts."""
+
+    networks: Executor
+    guard: Guard
+    start: Start
+    all_or_none: bool
+
+    def first(self, ends: Tensor, coefficients: Tensor) -> GuardedWalks:
+        """Note down the first walk of every point."""
+        rows = torch.arange(len(ends), device=ends.device)
+        accepted, pictures = self._look(rows, ends)
+        return GuardedWalks(ends, coefficients, torch.ones_like(rows), accepted, pictures)
+
+    def again(
+        self, found: GuardedWalks, rows: Tensor, ends: Tensor, coefficients: Tensor
+    ) -> Int[Tensor, " r"]:
+        """Take the first accepted of several tries per row, else the last; give what is refused.
+
+        Args:
+            found: where to note it down.
+            rows: which points were tried again.
+            ends: of the tries, all of one row after another.
+            coefficients: of the tries.
+        """
+        n_tries = len(ends) // len(rows)
+        accepted, pictures = self._look(rows.repeat_interleave(n_tries), ends)
+        accepted = accepted.reshape(len(rows), n_tries)
+        passed = accepted.any(1)
+        chosen = torch.where(passed, accepted.int().argmax(1), n_tries - 1)
+        tries = torch.arange(len(rows), device=rows.device) * n_tries + chosen
+        found.ends[rows], found.coefficients[rows] = ends[tries], coefficients[tries]
+        found.accepted[rows] = passed
+        found.draws[rows] += chosen + 1
+        if pictures is not None and found.pictures is not None:
+            found.pictures[rows] = pictures[tries]
+        return rows[~passed]
+
+    def _look(self, rows: Tensor, ends: Tensor) -> tuple[Bool[Tensor, " r"], Tensor | None]:
+        """Ask whether points may end there; decoded, if the classifier reads images."""
+        model, rest, names = self.networks.model, self.start.rest, self.start.names
+        assert names is not None
+        pictures = None
+        if self.guard.reads_images(model):
+            pictures = self.networks.decode(ends, None if rest is None else rest[rows])
+        logits = self.guard.logits(model, ends if pictures is None else pictures)
+        accepted = self.guard.accepts(logits, names[rows])
+        if self.all_or_none:
+            accepted = accepted.all().expand_as(accepted).clone()
+        return accepted, pictures

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.utils.data import get_worker_info
 
-from transop.augment.guard import Guard, GuardedWalks, walk_guarded
+from transop.augment.dataset import AugmentedDataset
+from transop.augment.draws import Draws
+from transop.augment.executor import Executor, Source, choose_source
+from transop.augment.guard import Guard, GuardedWalks, check_labels, make_guard, walk_guarded
+from transop.augment.params import Params, check_params
+from transop.augment.start import Start
 from transop.augment.walk import retrace, walk
 from transop.errors import UserError
 from transop.inputs import (
-    check_choice,
     check_flag,
     check_generator,
     check_kind,
@@ -25,19 +29,9 @@ from transop.inputs import (
 from transop.model import ManifoldAutoencoder
 from transop.operators import transport
 
-Source = Literal["auto", "encoder", "prior"]
-
 # Terms and steps of the series when the work must not depend on the data. Generators up to norm
 # 10, far beyond what keeps identity, are then exponentiated to 1e-8.
 _STATIC_TERMS, _STATIC_STEPS = 12, 8
-
-
-class Params(TypedDict, total=False):
-    """What was done to a batch; hand it back to do the same again."""
-
-    apply: Bool[Tensor, " b"]  # which images were moved
-    coefficients: Float[Tensor, "b s m"]  # of every step
-    draws: Int[Tensor, " b"]  # moves a guard looked at; not needed to repeat them
 
 
 class TransportAugment(nn.Module):
@@ -78,6 +72,7 @@ class TransportAugment(nn.Module):
         n_steps: int = 1,
         guard: Guard | float | None = None,
         residual: float = 0.0,
+        bfloat16: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
         """Set up the augmentation.
@@ -94,6 +89,9 @@ class TransportAugment(nn.Module):
             n_steps: length of the walk; scales are read again at every step.
             guard: a `Guard`, or a probability for one with the model's own classifier.
             residual: share of what the autoencoder could not draw that is added back.
+            bfloat16: run the networks in this short type, for speed on CPUs that compute in it;
+                pixels then differ by 0.02 at most, by less than 0.001 on average. Without
+                effect on the autoencoder elsewhere.
             generator: where the randomness comes from.
         """
         super().__init__()
@@ -101,7 +99,7 @@ class TransportAugment(nn.Module):
         self.__dict__["model"] = model  # no submodule: whoever holds us must not train or store it
         self.p = check_number("p", p, "a probability, from 0 to 1", high=1)
         self.same_on_batch = check_flag("same_on_batch", same_on_batch)
-        self.source = _choose_source(model, source)
+        self.source = choose_source(model, source)
         self.multiplier = check_number("multiplier", multiplier, "a number from 0 on")
         self.prior_scale = model.prior_scale
         if prior_scale is not None:
@@ -110,11 +108,12 @@ class TransportAugment(nn.Module):
             )
         self.n_steps = check_whole("n_steps", n_steps, least=1)
         self.residual = check_number("residual", residual, "a share, from 0 to 1", high=1)
-        self.__dict__["guard"] = _make_guard(guard, model)
-        self.generator = check_generator(generator)
+        short = torch.bfloat16 if check_flag("bfloat16", bfloat16) else None
+        self._networks = Executor(model, short)
+        self.__dict__["guard"] = make_guard(guard, model)
+        self._draws = Draws(check_generator(generator))
         self.register_buffer("_place", torch.empty(0, device=model.device), persistent=False)
         self._followed = model.device
-        self._worker: tuple[int, torch.Generator] | None = None
         self.params = None
         self.train(self.training)
 
@@ -137,8 +136,57 @@ class TransportAugment(nn.Module):
             raise UserError("guard: its work depends on the images; export with guard=None")
         if torch.compiler.is_compiling() and (self.guard is None or params is not None):
             return self._fixed_work(images, params)
-        moved: Tensor = self._forward(images, params, labels)
-        return moved
+        if torch.compiler.is_compiling():
+            # Not a decorator: that would load torch's compiler together with this module.
+            outside: Callable[..., Tensor] = torch.compiler.disable(self._forward)  # type: ignore[no-untyped-call]
+            return outside(images, params, labels)
+        return self._forward(images, params, labels)
+
+    def for_dataset(self, images: Any, labels: Any = None) -> AugmentedDataset:
+        """Encode a data set once; reading it gives images that are moved anew every time.
+
+        A DataLoader, its workers or your own loop can read it, image by image or, faster, by
+        lists of indices. Settings and randomness stay those of this augmentation.
+
+        Args:
+            images: floats in [0, 1], or bytes from 0 to 255 (b, c, h, w); they are kept.
+            labels: one for each image, given back beside it; a guard keeps them if it knows them.
+        """
+        return AugmentedDataset(self, images, labels)
+
+    @torch.no_grad()
+    def encode(self, images: Any, labels: Int[Tensor, " b"] | None = None) -> Start:
+        """Encode a batch of images, to be moved many times by `augment_encoded`.
+
+        Args:
+            images: floats in [0, 1].
+            labels: what a guard must go on calling the images; its own opinion if left out.
+        """
+        self._follow()
+        batch, _ = self.model.check_images(images)
+        return self._encode(batch, labels)
+
+    @torch.no_grad()
+    def augment_encoded(
+        self, start: Start, images: Callable[[], Float[Tensor, "b c h w"]]
+    ) -> Float[Tensor, "b c h w"]:
+        """Do to encoded images what a call does to images, without the encoder.
+
+        Args:
+            start: from `encode`.
+            images: gives the images themselves; asked only if some of them stay as they are.
+        """
+        self._follow()
+        apply = self._choose_images(len(start.latents))
+        rows = apply.nonzero()[:, 0]
+        everyone = len(rows) == len(apply)
+        batch = None
+        if not everyone or self.guard is not None or self.residual:
+            batch, _ = self.model.check_images(images(), values=False)
+        if batch is None or everyone:
+            return self._move(apply, start, batch)
+        pictures = self._move(apply, start.rows(rows), batch[rows])
+        return batch.index_copy(0, rows, pictures)
 
     @torch.no_grad()
     def sample(
@@ -157,7 +205,9 @@ class TransportAugment(nn.Module):
             The images, and which of them a guard accepted (all without one).
         """
         walks = self._walks_from(latents, labels)
-        pictures = self.model.decode(walks.ends) if walks.pictures is None else walks.pictures
+        pictures = walks.pictures
+        if pictures is None:
+            pictures = self._networks.decode(walks.ends)
         return pictures, walks.accepted
 
     @torch.no_grad()
@@ -183,9 +233,9 @@ class TransportAugment(nn.Module):
         points = check_latents(latents, self.model.latent_dimension, self.model.operators.weight)
         if points.ndim != 2:
             raise UserError(f"latents have shape {tuple(points.shape)}; pass (number, dimensions)")
-        names = None if labels is None else self._check_labels(labels, len(points))
-        looks = self.guard is not None and names is None and self.guard.reads_images(self.model)
-        return self._walks(self.model.decode(points) if looks else points, points, names)
+        looks = self.guard is not None and labels is None and self.guard.reads_images(self.model)
+        inputs = self._networks.decode(points) if looks else points
+        return self._walks(Start(points, None, self._names(inputs, points, labels)))
 
     def train(self, mode: bool = True) -> TransportAugment:
         """Switch the module's own mode; the model inside stays in evaluation mode."""
@@ -194,23 +244,6 @@ class TransportAugment(nn.Module):
         if self.guard is not None:
             self.guard.eval()
         return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Write the generator down as numbers: a DataLoader's new process cannot share it."""
-        state = dict(self.__dict__)
-        if self.generator is not None:
-            numbers = self.generator.get_state().numpy().tobytes()
-            state["generator"] = (str(self.generator.device), numbers)
-        return {**state, "_worker": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make the generator again from its numbers."""
-        if state["generator"] is not None:
-            device, numbers = state["generator"]
-            generator = torch.Generator(device)
-            generator.set_state(torch.frombuffer(bytearray(numbers), dtype=torch.uint8))
-            state = {**state, "generator": generator}
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
 
     def _follow(self) -> None:
         """Bring the model to where the module we are part of has been moved."""
@@ -228,77 +261,88 @@ class TransportAugment(nn.Module):
             f"n_steps={self.n_steps}, residual={self.residual}, same_on_batch={self.same_on_batch}"
         )
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     @torch.no_grad()
     def _forward(self, images: Any, params: Params | None, labels: Any) -> Tensor:
         given = check_tensor("images", images)
         batch, single = self.model.check_images(given)
         if params is None:
-            params, rows, pictures = self._sample(batch, labels)
+            apply = self._choose_images(len(batch))
         else:
-            params = _check_params(params, len(batch), self.model)
-            rows = params["apply"].nonzero()[:, 0]
-            latents, rest = self.model.encode(batch[rows]), self.model.rest(batch[rows])
-            ends = retrace(self.model.transport, latents, params["coefficients"][rows])
-            pictures = self.model.decode(ends, rest=rest)
-            pictures = self._redraw(batch[rows], latents, rest, pictures)
-        self.params = params
-        result = batch.index_copy(0, rows, pictures)
+            params = check_params(params, len(batch), self.model)
+            apply = params["apply"]
+        rows = apply.nonzero()[:, 0]
+        everyone = len(rows) == len(batch)
+        chosen = batch if everyone else batch[rows]
+        if params is None:
+            names = (
+                None
+                if labels is None
+                else check_labels(labels, len(batch), self.model.device)[rows]
+            )
+            pictures = self._move(apply, self._encode(chosen, names), chosen)
+        else:
+            pictures = self._replay(chosen, params["coefficients"][rows])
+            self.params = params
+        result = pictures if everyone else batch.index_copy(0, rows, pictures)
         return (result[0] if single else result).to(given.device, given.dtype)
 
-    def _sample(
-        self, batch: Tensor, labels: Any
-    ) -> tuple[Params, Int[Tensor, " r"], Float[Tensor, "r c h w"]]:
-        """Draw what to do, and do it, since a guard has to look at the result anyway."""
-        apply = self._choose_images(batch)
-        rows = apply.nonzero()[:, 0]
-        latents, rest = self.model.encode(batch[rows]), self.model.rest(batch[rows])
-        names = None if labels is None else self._check_labels(labels, len(batch))[rows]
-        walks = self._walks(batch[rows], latents, names, rest)
+    def _encode(self, images: Float[Tensor, "b c h w"], names: Tensor | None) -> Start:
+        latents, rest = self._networks.encode(images), self._networks.rest(images)
+        return Start(latents, rest, self._names(images, latents, names))
+
+    def _names(self, images: Tensor, latents: Tensor, labels: Any) -> Int[Tensor, " b"] | None:
+        """Say what a guard must go on calling images: their labels, or its own opinion."""
+        if self.guard is None or len(latents) == 0:
+            return None
+        if labels is not None:
+            self.guard.check_labels(self.model)
+            return check_labels(labels, len(latents), self.model.device)
+        inputs = images if self.guard.reads_images(self.model) else latents
+        return self.guard.logits(self.model, inputs).argmax(1)
+
+    def _move(
+        self, apply: Bool[Tensor, " b"], start: Start, images: Float[Tensor, "r c h w"] | None
+    ) -> Float[Tensor, "r c h w"]:
+        """Draw moves of the images that ``apply`` chooses, and note down what was done.
+
+        Args:
+            apply: which images of the batch; those that a guard refuses are taken out.
+            start: the chosen ones, encoded.
+            images: the chosen ones; None where neither a guard nor the residual needs them.
+        """
+        walks = self._walks(start)
         pictures = walks.pictures
         if pictures is None:
-            pictures = self.model.decode(walks.ends, rest=rest)
-        pictures = self._redraw(batch[rows], latents, rest, pictures)
-        refused = ~walks.accepted
-        pictures[refused] = batch[rows[refused]]
-        apply[rows[refused]] = False
-        walks.coefficients[refused] = 0
-        shape = (len(batch), self.n_steps, self.model.operators.n_operators)
-        params: Params = {
+            pictures = self._networks.decode(walks.ends, start.rest)
+        pictures = self._redraw(images, start, pictures)
+        rows, refused = apply.nonzero()[:, 0], ~walks.accepted
+        if images is not None and bool(refused.any()):
+            pictures[refused] = images[refused]
+            apply[rows[refused]] = False
+            walks.coefficients[refused] = 0
+        shape = (len(apply), self.n_steps, self.model.operators.n_operators)
+        self.params = {
             "apply": apply,
-            "coefficients": batch.new_zeros(shape).index_copy(0, rows, walks.coefficients),
+            "coefficients": pictures.new_zeros(shape).index_copy(0, rows, walks.coefficients),
             "draws": torch.zeros_like(apply, dtype=torch.long).index_copy(0, rows, walks.draws),
         }
-        return params, rows, pictures
+        return pictures
 
-    def _walks(
-        self, images: Tensor, latents: Tensor, names: Tensor | None, rest: Tensor | None = None
-    ) -> GuardedWalks:
+    def _replay(self, images: Tensor, coefficients: Float[Tensor, "r s m"]) -> Tensor:
+        """Move images as they were moved before."""
+        start = Start(self._networks.encode(images), self._networks.rest(images))
+        ends = retrace(self.model.transport, start.latents, coefficients)
+        return self._redraw(images, start, self._networks.decode(ends, start.rest))
+
+    def _walks(self, start: Start) -> GuardedWalks:
         def draw(points: Tensor) -> tuple[Tensor, Tensor]:
             return walk(self.model.transport, self._scales, points, self._uniform(points))
 
-        if self.guard is None or len(latents) == 0:
-            ends, coefficients = draw(latents)
-            everyone = torch.ones(len(latents), dtype=torch.bool, device=latents.device)
+        if self.guard is None or start.names is None:
+            ends, coefficients = draw(start.latents)
+            everyone = torch.ones(len(ends), dtype=torch.bool, device=ends.device)
             return GuardedWalks(ends, coefficients, everyone.long(), everyone, None)
-        if names is not None:
-            self.guard.check_labels(self.model)
-        else:
-            inputs = images if self.guard.reads_images(self.model) else latents
-            names = self.guard.logits(self.model, inputs).argmax(1)
-        return walk_guarded(
-            self.model, self.guard, draw, latents, names, rest, all_or_none=self.same_on_batch
-        )
-
-    def _check_labels(self, labels: Any, n_images: int) -> Int[Tensor, " b"]:
-        """Bring labels to the model's device; a guard looks up whether it knows them."""
-        names = check_tensor("labels", labels)
-        if names.shape != (n_images,) or names.is_floating_point() or names.dtype == torch.bool:
-            raise UserError(
-                f"labels have type {names.dtype} and shape {tuple(names.shape)}; pass one class "
-                f"number for each of the {n_images} images"
-            )
-        return names.long().to(self.model.device)
+        return walk_guarded(self._networks, self.guard, draw, start, all_or_none=self.same_on_batch)
 
     def _fixed_work(self, images: Tensor, params: Params | None) -> Tensor:
         """Do the same without a step that depends on values: for compiling and exporting."""
@@ -314,7 +358,7 @@ class TransportAugment(nn.Module):
         with torch.no_grad():
             latents, rest = network.encode(batch) / scale, network.rest(batch)
             if params is None:
-                apply = self._choose_images(batch)
+                apply = self._choose_images(len(batch))
                 ends, coefficients = walk(move, self._scales, latents, self._uniform(latents))
                 if not torch.compiler.is_exporting():
                     self.params = {"apply": apply, "coefficients": coefficients}
@@ -328,13 +372,12 @@ class TransportAugment(nn.Module):
             result = torch.where(chosen, pictures, batch)
         return (result[0] if single else result).to(images.device, images.dtype)
 
-    def _redraw(
-        self, images: Tensor, latents: Tensor, rest: Tensor | None, pictures: Tensor
-    ) -> Tensor:
+    def _redraw(self, images: Tensor | None, start: Start, pictures: Tensor) -> Tensor:
         """Add back what the autoencoder could not draw."""
         if not self.residual:
             return pictures
-        missing = images - self.model.decode(latents, rest=rest)
+        assert images is not None
+        missing = images - self._networks.decode(start.latents, start.rest)
         return (pictures + self.residual * missing).clamp_(0, 1)
 
     def _scales(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, "b m"]:
@@ -342,80 +385,16 @@ class TransportAugment(nn.Module):
         encoder, n_operators = self.model.coefficient_encoder, self.model.operators.n_operators
         if self.source == "prior" or encoder is None:
             return latents.new_full((len(latents), n_operators), self.prior_scale * self.multiplier)
-        scales: Tensor = encoder(latents) * self.multiplier
+        scales = self._networks.scales(latents) * self.multiplier
         if self.same_on_batch and len(scales):
             return scales.amin(0, keepdim=True).expand_as(scales)
         return scales
 
-    def _choose_images(self, batch: Tensor) -> Bool[Tensor, " b"]:
-        n = 1 if self.same_on_batch else len(batch)
-        drawn = self._rand(n, like=batch) < self.p
-        return drawn.expand(len(batch)).clone()
+    def _choose_images(self, n_images: int) -> Bool[Tensor, " b"]:
+        n = 1 if self.same_on_batch else n_images
+        drawn = self._draws.uniform(n, like=self.model.operators.weight) < self.p
+        return drawn.expand(n_images).clone()
 
     def _uniform(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, "#b s m"]:
         n = 1 if self.same_on_batch else len(latents)
-        return self._rand(n, self.n_steps, self.model.operators.n_operators, like=latents)
-
-    def _rand(self, *shape: int, like: Tensor) -> Tensor:
-        generator = self._generator()
-        if generator is None:
-            return torch.rand(shape, dtype=like.dtype, device=like.device)
-        drawn = torch.rand(shape, generator=generator, dtype=like.dtype, device=generator.device)
-        return drawn.to(like.device)
-
-    def _generator(self) -> torch.Generator | None:
-        """Give every DataLoader worker numbers of its own: all hold a copy of one generator."""
-        if self.generator is None or torch.compiler.is_compiling():
-            return self.generator
-        info = get_worker_info()
-        if info is None:
-            return self.generator
-        if self._worker is None or self._worker[0] != info.seed:
-            seed = (self.generator.initial_seed() + info.seed) % 2**63
-            self._worker = (info.seed, torch.Generator().manual_seed(seed))
-        return self._worker[1]
-
-
-def _choose_source(model: ManifoldAutoencoder, source: str) -> Literal["encoder", "prior"]:
-    check_choice("source", source, ("auto", "encoder", "prior"))
-    if source == "encoder" and model.coefficient_encoder is None:
-        raise UserError(
-            "source = 'encoder', but the model has no coefficient encoder; train the phase "
-            "'coefficient_encoder' or use source='prior'"
-        )
-    return "prior" if source == "prior" or model.coefficient_encoder is None else "encoder"
-
-
-def _make_guard(guard: Any, model: ManifoldAutoencoder) -> Guard | None:
-    """Take a guard as it is; a probability becomes one with the model's own classifier."""
-    if guard is None:
-        return None
-    chosen = guard if isinstance(guard, Guard) else Guard(threshold=guard)
-    if chosen.classifier is None and not model.names_classes:
-        raise UserError(
-            "guard: the model has no classifier that names classes; pass Guard(classifier), or "
-            "train the phase 'classifier'"
-        )
-    return chosen
-
-
-def _check_params(params: Params, n_images: int, model: ManifoldAutoencoder) -> Params:
-    """Bring replayed parameters to the model's device, or say why they do not fit."""
-    try:
-        given = (params["apply"], params["coefficients"])
-    except (KeyError, TypeError, IndexError):
-        raise UserError("params must hold 'apply' and 'coefficients', as .params does") from None
-    apply, coefficients = (check_tensor("params", values) for values in given)
-    n_operators = model.operators.n_operators
-    if apply.shape != (n_images,) or apply.dtype != torch.bool:
-        raise UserError(
-            f"params['apply'] is {apply.dtype} for {apply.numel()} images, but there are "
-            f"{n_images} images; replay params on the same batch"
-        )
-    if coefficients.ndim != 3 or coefficients.shape[::2] != (n_images, n_operators):
-        raise UserError(
-            f"params['coefficients'] has shape {tuple(coefficients.shape)}, but there are "
-            f"{n_images} images and {n_operators} operators; replay params on the same batch"
-        )
-    weight = model.operators.weight
-    return {**params, "apply": apply.to(weight.device), "coefficients": coefficients.to(weight)}
+        return self._draws.uniform(n, self.n_steps, self.model.operators.n_operators, like=latents)

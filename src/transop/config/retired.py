@@ -31,6 +31,7 @@ DROPPED: dict[str, Any] = {
     "fine_tuning.beyond_reach": 2.6,
     "fine_tuning.beyond_sparsity_weight": 0.01,
     "coefficient_encoder.kl_direction": "posterior-to-prior",
+    "coefficient_encoder.target": "classifier",
     "classifier.weight_decay": 1e-4,
 }
 

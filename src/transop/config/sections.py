@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PositiveFloat,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, field_validator
 
 from transop.errors import show
 
@@ -137,7 +130,7 @@ class OperatorSettings(Section):
     )
     n_operators: int = Field(16, ge=1, le=1024)
     n_blocks: int = Field(1, ge=1)
-    latent_scale: float | Literal["auto"] = "auto"
+    latent_scale: PositiveFloat | Literal["auto"] = "auto"
     learning_rate: float = Field(2e-3, gt=0)
     schedule: Literal["constant", "cosine"] = "constant"
     epochs: float = Field(15, ge=0)
@@ -152,12 +145,6 @@ class OperatorSettings(Section):
                 "leave the phase out with operators.epochs = 0"
             )
         return value
-
-    @model_validator(mode="after")
-    def _scale_is_positive(self) -> OperatorSettings:
-        if self.latent_scale != "auto" and self.latent_scale <= 0:
-            raise ValueError(f"latent_scale must be positive or 'auto', got {self.latent_scale}")
-        return self
 
 
 class FineTuningSettings(Section):
@@ -272,13 +259,12 @@ class CoefficientEncoderSettings(Section):
         0.1,
         description="where scales begin; 'neighbours': moves half the way to the nearest image",
     )
-    target: Literal["labels", "classifier"] = "classifier"
     distil: bool = Field(True, description="train against a latent copy of classifier(decoder(z))")
     distil_samples: int = Field(60_000, ge=1_000)
 
 
 class RuntimeSettings(Section):
-    """Where and how the run computes; nothing here changes what is learned but the seed."""
+    """Where and how the run computes; apart from the seed, nothing here changes what is learned."""
 
     seed: int = Field(0, ge=0, lt=2**63)
     device: str = "auto"
@@ -286,5 +272,9 @@ class RuntimeSettings(Section):
     threads: int | None = Field(
         None, ge=1, le=1024, description="of torch on the CPU; torch's own choice if left out"
     )
-    precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    precision: Literal["auto", "32-true", "bf16-mixed"] = Field(
+        "32-true",
+        description="of the networks in training; auto: mixed where the processor computes with "
+        "bfloat16",
+    )
     checkpoint_seconds: float = Field(60.0, ge=0, description="least time between checkpoints")

@@ -11,10 +11,11 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self
 
 import tomli_w
-from pydantic import BaseModel, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
+from typing_extensions import TypeVar
 
 from transop.config.retired import DROPPED, RENAMED, upgrade
 from transop.config.sections import (
@@ -83,7 +84,7 @@ class Settings(Section):
         return settings_from_tree(tree, type(self))
 
 
-_Kind = TypeVar("_Kind", bound=Settings)
+_Kind = TypeVar("_Kind", bound=Settings, default=Settings)
 
 
 def settings_from_tree(tree: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
@@ -100,30 +101,12 @@ def recipe_names() -> list[str]:
     return sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name[-5:] == ".toml")
 
 
-@overload
 def load_settings(
     recipe: str | Path,
     overrides: Iterable[str] = (),
-    *,
+    kind: type[_Kind] = Settings,  # type: ignore[assignment]
     changes: Mapping[str, Any] | None = None,
-) -> Settings: ...
-
-
-@overload
-def load_settings(
-    recipe: str | Path,
-    overrides: Iterable[str],
-    kind: type[_Kind],
-    changes: Mapping[str, Any] | None = None,
-) -> _Kind: ...
-
-
-def load_settings(
-    recipe: str | Path,
-    overrides: Iterable[str] = (),
-    kind: type[Settings] = Settings,
-    changes: Mapping[str, Any] | None = None,
-) -> Settings:
+) -> _Kind:
     """Read a shipped recipe by name or a TOML file by path, then apply overrides.
 
     Args:
@@ -170,12 +153,9 @@ def _recipe_text(recipe: str | Path) -> tuple[str, str]:
             return read_regular(path, most_bytes=_LARGEST_RECIPE).decode("utf-8"), str(path)
         except FileNotFoundError:
             raise SettingsError(f"recipe file '{path}' does not exist") from None
-        except ValueError as error:  # no text, or a null byte in its name
-            raise SettingsError(f"recipe file '{path}' cannot be read: {error}") from None
-        except OSError as error:
-            raise SettingsError(
-                f"recipe file '{path}' cannot be read: {reason_of(error)}"
-            ) from None
+        except (OSError, ValueError) as error:  # no text, or a null byte in its name
+            reason = reason_of(error) if isinstance(error, OSError) else error
+            raise SettingsError(f"recipe file '{path}' cannot be read: {reason}") from None
     raise SettingsError(
         f"unknown recipe '{recipe}'{_did_you_mean(str(recipe), names)}; shipped recipes are "
         f"{', '.join(names)}, or give the path of a .toml file"
@@ -243,7 +223,9 @@ def _one_line(error: ValidationError, kind: type[Settings]) -> str:
             return f"unknown setting '{key}'; it is now '{RENAMED[key]}'"
         if key in DROPPED:
             return f"unknown setting '{key}'; it no longer exists, the value is {DROPPED[key]!r}"
-        valid = _valid_keys(location[:-1], kind)
+        # Sections lie one level deep.
+        model: Any = kind.model_fields[location[0]].annotation if len(location) > 1 else kind
+        valid = list(model.model_fields)
         hint = _did_you_mean(location[-1], valid)
         return f"unknown setting '{key}'{hint}; valid keys here: {', '.join(valid)}"
     message = first["msg"].removeprefix("Value error, ")
@@ -257,17 +239,6 @@ def _one_line(error: ValidationError, kind: type[Settings]) -> str:
     more = len(error.errors()) - 1
     others = f" (and {more} more)" if more and first["type"] != "literal_error" else ""
     return f"'{key}' = {show(first['input'])}: {message}{hint}{others}"
-
-
-def _valid_keys(path: list[str], kind: type[Settings]) -> list[str]:
-    model: type[BaseModel] = kind
-    for part in path:
-        field = model.model_fields.get(part)
-        annotation = field.annotation if field else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
-        model = annotation
-    return list(model.model_fields)
 
 
 def _did_you_mean(word: str, choices: Iterable[str]) -> str:

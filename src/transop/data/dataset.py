@@ -3,7 +3,7 @@
 import hashlib
 import json
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,25 +37,15 @@ Indices = Sequence[int] | Int64[np.ndarray, " batch"] | Int64[Tensor, " batch"] 
 
 @dataclass(frozen=True)
 class DatasetMeta:
-    """What is known about a data set besides its arrays.
+    """What is known about a data set besides its arrays."""
 
-    Attributes:
-        name: the registry name, or the file or folder name.
-        source: where the images came from, in words.
-        class_names: one name per label value, if labels exist and have names.
-        attribute_names: one name per column of ``ImageDataset.attributes``.
-        factor_names: one name per column of ``ImageDataset.factors``.
-        sources_tried: every source that was asked, in order, with its outcome.
-        notes: what a user should know before training (odd but usable data).
-    """
-
-    name: str
-    source: str
-    class_names: tuple[str, ...] | None = None
-    attribute_names: tuple[str, ...] | None = None
-    factor_names: tuple[str, ...] | None = None
-    sources_tried: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    name: str  # the registry name, or the file or folder name
+    source: str  # where the images came from, in words
+    class_names: tuple[str, ...] | None = None  # one per label value
+    attribute_names: tuple[str, ...] | None = None  # one per column of ImageDataset.attributes
+    factor_names: tuple[str, ...] | None = None  # one per column of ImageDataset.factors
+    sources_tried: tuple[str, ...] = ()  # every source that was asked, in order, with its outcome
+    notes: tuple[str, ...] = ()  # what to know before training (odd but usable data)
 
 
 @dataclass(eq=False)
@@ -64,28 +54,19 @@ class ImageDataset:
 
     Images stay uint8 (or memory-mapped) and become floats one batch at a time, so a set costs
     its pixels in bytes and no more.
-
-    Attributes:
-        images: values 0 to 255; one or three channels; height equals width.
-        labels: class numbers from 0, or ``None``.
-        splits: indices of "train" and, for all but tiny sets, "validation" and "test".
-        meta: names and origin.
-        attributes: yes/no properties per image, or ``None``.
-        factors: continuous properties per image, or ``None``.
     """
 
-    images: UInt8[np.ndarray, "n channels size size"]
-    labels: Int64[np.ndarray, " n"] | None
-    splits: dict[str, Int64[np.ndarray, " _"]]
+    images: UInt8[np.ndarray, "n channels size size"]  # 0 to 255, one or three channels
+    labels: Int64[np.ndarray, " n"] | None  # class numbers from 0
+    splits: dict[str, Int64[np.ndarray, " _"]]  # "train"; but for tiny sets "validation", "test"
     meta: DatasetMeta
-    attributes: Shaped[np.ndarray, "n k"] | None = None
-    factors: Shaped[np.ndarray, "n f"] | None = None
+    attributes: Shaped[np.ndarray, "n k"] | None = None  # yes/no properties
+    factors: Shaped[np.ndarray, "n f"] | None = None  # continuous properties
     _hash: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _check_images(self.images, self.meta.name)
-        self._check_rows()
-        self._check_splits()
+        for flaw in self._flaws():
+            raise DataError(f"data set {self.meta.name!r}: {flaw}")
 
     def __len__(self) -> int:
         return int(self.images.shape[0])
@@ -135,16 +116,7 @@ class ImageDataset:
         device: torch.device | str | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> Float[Tensor, "batch channels size size"]:
-        """Turn the chosen images into floats between 0 and 1 on a device.
-
-        Args:
-            indices: which images, in this order.
-            device: where the batch goes; the CPU if not given.
-            dtype: floating type of the batch.
-
-        Returns:
-            The pixel values divided by 255.
-        """
+        """Turn the chosen images, in this order, into floats between 0 and 1 on a device."""
         check_kind("dtype", dtype, torch.dtype)
         place = None if device is None else check_device(device)
         rows = indices if isinstance(indices, slice) else self._positions(indices)
@@ -155,21 +127,15 @@ class ImageDataset:
         """Take one split, or any choice of images, as a data set of its own.
 
         Labels, attributes and factors follow their images. A contiguous ascending choice is a
-        view, so a memory-mapped set stays memory-mapped.
-
-        Args:
-            split: the name of a split, or indices.
-
-        Returns:
-            The chosen images; a named split keeps its name as the only split, other choices
-            become "train".
+        view, so a memory-mapped set stays memory-mapped. A named split keeps its name as the only
+        split; other choices become "train".
         """
         name = split if isinstance(split, str) else "train"
-        rows = _as_slice(self.rows(split))
-        changes: dict[str, Any] = {
-            key: None if c is None else c[rows] for key, c in self._columns().items()
-        }
-        changes["images"] = self.images[rows]
+        rows: Any = self.rows(split)
+        if len(rows) and rows[0] >= 0 and bool(np.all(np.diff(rows) == 1)):
+            rows = slice(int(rows[0]), int(rows[-1]) + 1)  # which numpy answers with a view
+        changes: dict[str, Any] = {"images": self.images[rows]}
+        changes |= {key: None if c is None else c[rows] for key, c in self._columns().items()}
         changes["splits"] = {name: np.arange(len(changes["images"]), dtype=np.int64)}
         return replace(self, **changes)
 
@@ -219,56 +185,36 @@ class ImageDataset:
             return np.zeros(0, dtype=np.int64)
         return check_indices("indices", given, len(self), least=-len(self)).numpy()
 
-    def _check_rows(self) -> None:
-        for name, column in self._columns().items():
-            if column is not None and len(column) != len(self):
-                raise DataError(
-                    f"{name} has {len(column)} rows but there are {len(self)} images "
-                    f"in data set {self.meta.name!r}; pass one row per image"
-                )
-        if self.labels is not None and len(self) and self.labels.min() < 0:
-            raise DataError(
-                f"labels of data set {self.meta.name!r} start at {self.labels.min()}; "
-                "number the classes from 0"
+    def _flaws(self) -> Iterator[str]:
+        """Say what is wrong; the first flaw is the one that counts."""
+        images = self.images
+        if images.dtype != np.uint8 or images.ndim != 4:
+            yield (
+                f"images have type {images.dtype} and shape {images.shape}; an ImageDataset holds "
+                "uint8 (n, channels, size, size): use load_dataset to convert"
             )
-
-    def _check_splits(self) -> None:
+        n = len(self)
+        if n == 0:
+            yield "it has no images; pass at least one"
+        channels, height, width = images.shape[1:]
+        if channels not in (1, 3) or height != width or height == 0:
+            yield (
+                f"images have shape {images.shape[1:]} (channels, height, width); use 1 or 3 "
+                "channels and equal height and width: load_dataset(..., image_size=) crops"
+            )
+        for name, column in self._columns().items():
+            if column is not None and len(column) != n:
+                yield f"{name} has {len(column)} rows but there are {n} images; pass one for each"
+        if self.labels is not None and self.labels.min() < 0:
+            yield f"labels start at {self.labels.min()}; number the classes from 0"
         if "train" not in self.splits and len(self.splits) != 1:
-            raise DataError(f"splits of data set {self.meta.name!r} must contain 'train'")
+            yield "splits must contain 'train'"
         for name, rows in self.splits.items():
             if len(rows) == 0:
-                raise DataError(
-                    f"split {name!r} of data set {self.meta.name!r} is empty; leave it out"
-                )
-            if rows.min() < 0 or rows.max() >= len(self):
-                raise DataError(
-                    f"split {name!r} of data set {self.meta.name!r} points to image {rows.max()} "
-                    f"of {len(self)}; use indices from 0 to {len(self) - 1}"
-                )
-
-
-def _check_images(images: np.ndarray, name: str) -> None:
-    """Refuse anything that is not a non-empty stack of square one- or three-channel images."""
-    if images.dtype != np.uint8 or images.ndim != 4:
-        raise DataError(
-            f"images of data set {name!r} have type {images.dtype} and shape {images.shape}; "
-            "an ImageDataset holds uint8 (n, channels, size, size): use load_dataset to convert"
-        )
-    n, channels, height, width = images.shape
-    if n == 0:
-        raise DataError(f"data set {name!r} has no images; pass at least one")
-    if channels not in (1, 3) or height != width or height == 0:
-        raise DataError(
-            f"images of data set {name!r} have shape {images.shape[1:]} (channels, height, width); "
-            "use 1 or 3 channels and equal height and width: load_dataset(..., image_size=) crops"
-        )
-
-
-def _as_slice(rows: Int64[np.ndarray, " batch"]) -> Int64[np.ndarray, " batch"] | slice:
-    """Replace consecutive indices by a slice, which numpy answers with a view."""
-    if len(rows) and rows[0] >= 0 and bool(np.all(np.diff(rows) == 1)):
-        return slice(int(rows[0]), int(rows[-1]) + 1)
-    return rows
+                yield f"split {name!r} is empty; leave it out"
+            if rows.min() < 0 or rows.max() >= n:
+                wrong = rows.max() if rows.max() >= n else rows.min()
+                yield f"split {name!r} points to image {wrong} of {n}; use indices 0 to {n - 1}"
 
 
 def random_order(

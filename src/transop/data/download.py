@@ -18,9 +18,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from transop.data.sources import SourceUnavailable
-from transop.errors import UserError
-from transop.files import digest_of_file, scratch_folder
-from transop.progress import Progress, silent
+from transop.progress import Progress
 
 RESOLVE_SECONDS = 3.0
 STALL_SECONDS = 15.0
@@ -36,23 +34,7 @@ def mirror(base: str, names: Sequence[str], folder: Path, progress: Progress) ->
         download(base + name, folder / name, progress)
 
 
-def fetch_once(url: str, folder: Path, sha256: str) -> Path:
-    """Give a published file from a folder of the cache, downloading and checking it if need be."""
-    kept = folder / url.rsplit("/", 1)[-1]
-    if kept.exists() and digest_of_file(kept) == sha256:
-        return kept
-    with scratch_folder(folder) as scratch:
-        fetched = scratch / kept.name
-        try:
-            download(url, fetched)
-        except SourceUnavailable as error:
-            raise UserError(f"{url} cannot be fetched ({error})") from None
-        if digest_of_file(fetched) != sha256:
-            raise UserError(f"{url} delivered another file than the published one (wrong sha256)")
-        return fetched.replace(kept)
-
-
-def download(url: str, target: Path, progress: Progress = silent) -> None:
+def download(url: str, target: Path, progress: Progress) -> None:
     """Download a file, trying twice; the caller checks its content."""
     _require_reachable(url)
     for attempt in range(_ATTEMPTS):

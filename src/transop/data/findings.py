@@ -28,11 +28,7 @@ def with_findings(dataset: ImageDataset) -> ImageDataset:
 
 
 def require_trainable(dataset: ImageDataset) -> None:
-    """Refuse a data set nothing can be learned from: too few images, or all identical.
-
-    Args:
-        dataset: what training is about to use.
-    """
+    """Refuse a data set nothing can be learned from: too few images, or all identical."""
     for flaw in _flaws(dataset):
         raise DataError(f"data set {dataset.meta.name!r} cannot be used for training: {flaw}")
 

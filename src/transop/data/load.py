@@ -23,6 +23,7 @@ from transop.data.dataset import ImageDataset, random_splits
 from transop.data.findings import with_findings
 from transop.data.picture import Crop, Fit, check_options, conform
 from transop.data.pictures import load_folder, load_zip
+from transop.data.published import known_datasets
 from transop.data.request import DatasetRequest, cache_folder
 from transop.errors import DataError
 from transop.files import real_path
@@ -116,27 +117,17 @@ def dataset_from_settings(
 ) -> ImageDataset:
     """Load the images that the ``data`` section of the settings describes.
 
-    Args:
-        settings: the section.
-        source: takes the place of ``data.source``; all other settings still apply. An
-            `ImageDataset` was cropped and split when it was loaded: only size and channels apply.
-        labels: class numbers, for arrays.
-        offline: never use the network.
-        progress: announces long work.
+    ``source`` takes the place of ``data.source``; all other settings still apply. An `ImageDataset`
+    was cropped and split when it was loaded: only size and channels apply.
     """
-    if isinstance(source, ImageDataset):
-        size, channels = settings.image_size, settings.channels
-        return load_dataset(source, labels=labels, image_size=size, channels=channels)
+    loaded = isinstance(source, ImageDataset)
+    applied = {"image_size", "channels", *(() if loaded else ("fit", "crop", "split"))}
     return load_dataset(
         settings.source if source is None else source,
         labels=labels,
-        image_size=settings.image_size,
-        channels=settings.channels,
-        fit=settings.fit,
-        crop=settings.crop,
-        split=settings.split,
         offline=offline,
         progress=progress,
+        **settings.model_dump(include=applied),
     )
 
 
@@ -166,8 +157,6 @@ def _open(source: Any, labels: Any, request: DatasetRequest) -> ImageDataset:
 
 
 def _open_named(source: str | Path, labels: Any, request: DatasetRequest) -> ImageDataset:
-    from transop.data import known_datasets  # it imports every loader, so it comes last
-
     datasets = known_datasets()
     if isinstance(source, str) and source in datasets:
         if labels is not None:

@@ -67,10 +67,13 @@ def read_picture(
     ``size`` is the wanted height and width; ``fit`` and ``crop`` say which part is kept (see
     `kept_part`). What is no picture, damaged or too large raises `UnreadablePicture`.
     """
-    with _trouble(), _open(stream) as opened:
+    with _trouble(), _open(stream) as picture:
         if crop is None:
-            opened.draft(None, (2 * size, 2 * size))  # lets JPEG decode at a fraction of its size
-        return square_pixels(_upright(opened), size, channels, fit=fit, crop=crop)
+            picture.draft(None, (2 * size, 2 * size))  # lets JPEG decode at a fraction of its size
+        picture.load()
+        with contextlib.suppress(Exception):  # EXIF of damaged files raises almost anything
+            ImageOps.exif_transpose(picture, in_place=True)
+        return square_pixels(picture, size, channels, fit=fit, crop=crop)
 
 
 def square_pixels(
@@ -126,14 +129,6 @@ def _open(stream: IO[bytes]) -> Image.Image:
         )
     if min(picture.size) < 1:
         raise UnreadablePicture("it has no pixels")
-    return picture
-
-
-def _upright(picture: Image.Image) -> Image.Image:
-    """Undo the rotation a camera noted in the EXIF data; a damaged note is ignored."""
-    picture.load()
-    with contextlib.suppress(Exception):  # EXIF of damaged files raises almost anything
-        ImageOps.exif_transpose(picture, in_place=True)
     return picture
 
 
@@ -200,17 +195,8 @@ def conform(
 ) -> UInt8[np.ndarray, "n channels size size"]:
     """Crop or pad images to squares, resize with antialiasing and convert the colours.
 
-    Images that already fit are handed back as they are, memory map and all.
-
-    Args:
-        images: any height and width, one or three channels.
-        image_size: wanted size; ``None`` keeps the side of the square.
-        channels: wanted channels; ``None`` keeps them.
-        fit: what becomes of images that are not square; padding is black.
-        crop: which part to keep, see `kept_part`.
-
-    Returns:
-        Images of the wanted shape.
+    Images that already fit are handed back as they are, memory map and all; None keeps the side of
+    the square, or the channels. ``fit`` and ``crop`` say which part is kept (see `kept_part`).
     """
     height, width = images.shape[2:]
     (left, top, right, bottom), padded = kept_part(width, height, fit, crop)
@@ -230,20 +216,12 @@ def conform(
     top, left = (size - inner[0]) // 2, (size - inner[1]) // 2
     for start in range(0, len(part), _CHUNK):
         chunk = torch.from_numpy(np.array(part[start : start + _CHUNK])).float()
-        chunk = _recolour(chunk, wanted)
+        if chunk.shape[1] > wanted:
+            chunk = (chunk * torch.tensor(_LUMA).reshape(1, 3, 1, 1)).sum(dim=1, keepdim=True)
+        chunk = chunk.expand(-1, wanted, -1, -1)
         if tuple(chunk.shape[2:]) != inner:
             chunk = functional.interpolate(chunk, size=inner, mode="bilinear", antialias=True)
         pixels = chunk.round().clamp(0, 255).to(torch.uint8).numpy()
         place = converted[start : start + _CHUNK, :, top : top + inner[0], left : left + inner[1]]
         place[...] = pixels
     return converted
-
-
-def _recolour(chunk: torch.Tensor, channels: int) -> torch.Tensor:
-    """Repeat grey into three channels, or weigh three into grey."""
-    if chunk.shape[1] == channels:
-        return chunk
-    if channels == 3:
-        return chunk.expand(-1, 3, -1, -1)
-    weights = torch.tensor(_LUMA).reshape(1, 3, 1, 1)
-    return (chunk * weights).sum(dim=1, keepdim=True)

@@ -5,12 +5,14 @@ import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 
 from transop.data.array_files import IDX_NAMES, read_idx_file
+from transop.data.celeba import load_celeba
 from transop.data.dataset import (
     SPLIT_NAMES,
     DatasetMeta,
@@ -166,7 +168,11 @@ SETS = {
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         ),
         ending=".gz",
-        places={f"installed Debian package {_DEBIAN_PACKAGE}": _debian_folder},
+        places={
+            f"installed Debian package {_DEBIAN_PACKAGE}": lambda: (
+                _DEBIAN_FOLDER if _DEBIAN_FOLDER.is_dir() else None
+            )
+        },
         packages={
             f"Debian package {_DEBIAN_PACKAGE}": partial(
                 debian_package, _DEBIAN_PACKAGE, [f"{name}.gz" for name in IDX_NAMES]
@@ -213,7 +219,7 @@ SETS = {
 }
 
 
-def load_published(name: str, request: DatasetRequest) -> ImageDataset:
+def _load(name: str, request: DatasetRequest) -> ImageDataset:
     """Find or fetch a set of the table and read it."""
     published = SETS[name]
     request.refuse_options(name)
@@ -229,14 +235,16 @@ def load_published(name: str, request: DatasetRequest) -> ImageDataset:
     return ImageDataset(request.conform(images), labels, consecutive_splits(sizes), meta)
 
 
-def _loader(name: str, about: str) -> DatasetLoader:
-    def load(request: DatasetRequest) -> ImageDataset:
-        return load_published(name, request)
+DATASETS: dict[str, DatasetLoader] = {name: partial(_load, name) for name in SETS}
+for _name, _published in SETS.items():
+    DATASETS[_name].__doc__ = _published.about  # what ``transop data`` lists
+DATASETS["celeba"] = load_celeba
 
-    load.__doc__ = about
-    return load
+# Further data sets, such as the reproduction's drawn faces: entry points of this group.
+DATASET_GROUP = "transop.datasets"
 
 
-PUBLISHED: dict[str, DatasetLoader] = {
-    name: _loader(name, published.about) for name, published in SETS.items()
-}
+def known_datasets() -> dict[str, DatasetLoader]:
+    """List every data set that can be asked for by name: ours, and those of other packages."""
+    further = {entry.name: entry.load() for entry in entry_points(group=DATASET_GROUP)}
+    return {**DATASETS, **further}

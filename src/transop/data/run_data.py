@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from transop.artifacts import RunFolder, read_json, write_json
 from transop.config import Settings
 from transop.data.dataset import ImageDataset
 from transop.data.findings import require_trainable
 from transop.data.load import dataset_from_settings, load_dataset
+from transop.data.published import known_datasets
 from transop.errors import ArtifactError, DataError
 from transop.files import real_path
 from transop.progress import Progress, silent
@@ -26,32 +28,24 @@ _SMALLEST, _LARGEST, _USUAL = 16, 128, 64  # pixels our autoencoders take, and a
 
 @dataclass(frozen=True)
 class DataRecord:
-    """What a run was really trained on; it stands in the run folder as ``data.json``.
+    """What a run was really trained on; it stands in the run folder as ``data.json``."""
 
-    Attributes:
-        source: a data set's name, the absolute path of a file or folder, or ``"array"``.
-        name: what the data set calls itself.
-        n_images: how many images, all splits together.
-        image_shape: channels, height, width, as the network sees them.
-        splits: how many images each split has.
-        class_names: what the classes are called, or None without labels.
-        content_hash: of pixels, labels, attributes and splits.
-    """
-
-    source: str
-    name: str
-    n_images: int
-    image_shape: tuple[int, int, int]
-    splits: dict[str, int]
-    class_names: tuple[str, ...] | None
-    content_hash: str
+    source: str  # a data set's name, the absolute path of a file or folder, or "array"
+    name: str  # what the data set calls itself
+    n_images: int  # all splits together
+    image_shape: tuple[int, int, int]  # channels, height, width, as the network sees them
+    splits: dict[str, int]  # how many images each split has
+    class_names: tuple[str, ...] | None  # None without labels
+    content_hash: str  # of pixels, labels, attributes and splits
 
     @classmethod
     def of(cls, dataset: ImageDataset, source: str) -> DataRecord:
         """Describe a data set as it is about to be used."""
+        if source != ARRAY and source not in known_datasets():
+            source = str(real_path(Path(source)))  # so that the run finds it from any folder
         names = dataset.meta.class_names or tuple(str(k) for k in range(dataset.n_classes))
         return cls(
-            source=_absolute(source),
+            source=source,
             name=dataset.meta.name,
             n_images=len(dataset),
             image_shape=dataset.image_shape,
@@ -65,19 +59,13 @@ class DataRecord:
         """Read the record of a run; None if the run was written before there were records."""
         if not folder.data_file.exists():
             return None
-        stored = read_json(folder.data_file)
         try:
-            names = stored["class_names"]
-            return cls(
-                **{
-                    **stored,
-                    "image_shape": tuple(stored["image_shape"]),
-                    "class_names": None if names is None else tuple(names),
-                }
-            )
-        except (KeyError, TypeError) as error:
+            return TypeAdapter(cls).validate_python(read_json(folder.data_file))
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            where = ".".join(map(str, wrong["loc"]))
             raise ArtifactError(
-                f"'{folder.data_file}' does not describe a run's data: {error}"
+                f"'{folder.data_file}' does not describe a run's data: {where}: {wrong['msg']}"
             ) from None
 
     def write(self, folder: RunFolder) -> None:
@@ -154,12 +142,8 @@ def open_run_data(
 ) -> ImageDataset:
     """Load the very images a finished or interrupted run was trained on, or refuse.
 
-    Args:
-        folder: of the run.
-        settings: of the run.
-        dataset: the images again, where the recorded source is gone or was an array.
-        offline: never touch the network.
-        progress: announces long work.
+    ``dataset`` gives the images again, where the recorded source is gone or was an array; the
+    other arguments are those of `load_run_data`.
     """
     record = DataRecord.read(folder)
     if record is not None:
@@ -186,19 +170,14 @@ def load_and_record(
 ) -> ImageDataset:
     """Load the images of a run that starts or goes on; the first time, record what they are.
 
-    Args:
-        folder: of the run.
-        settings: of the run.
-        dataset: takes the place of ``data.source``.
-        writes: whether this process writes the record, if there is none.
-        progress: announces long work.
+    ``writes`` says whether this process writes the record; the other arguments are those of
+    `load_run_data`.
     """
     if DataRecord.read(folder) is not None:
-        images = open_run_data(folder, settings, dataset=dataset, progress=progress)
-    else:
-        images = load_run_data(settings, dataset=dataset, progress=progress)
-        if writes:
-            DataRecord.of(images, settings.data.source).write(folder)
+        return open_run_data(folder, settings, dataset=dataset, progress=progress)
+    images = load_run_data(settings, dataset=dataset, progress=progress)
+    if writes:
+        DataRecord.of(images, settings.data.source).write(folder)
     return images
 
 
@@ -211,15 +190,6 @@ def _require_enough_data(latent_dimension: int, images: ImageDataset) -> None:
             f"autoencoder.latent_dimension = {latent_dimension} is larger than the data "
             f"({scarce}): such latents compress nothing; use at most {min(n_values, n_images)}"
         )
-
-
-def _absolute(source: str) -> str:
-    """Make a path absolute, so that the run finds its data from any folder."""
-    from transop.data import known_datasets  # the registry imports every loader, so it comes last
-
-    if source == ARRAY or source in known_datasets():
-        return source
-    return str(real_path(Path(source)))
 
 
 def _size(image_shape: tuple[int, int, int]) -> str:

@@ -111,12 +111,12 @@ def obtain(catalogue: Catalogue, request: DatasetRequest) -> Obtained:
     """
     if request.path is not None:
         return _from_user(catalogue, request.path)
-    cache = request.cache_dir / catalogue.name
+    files, cache = catalogue.files, request.cache_dir / catalogue.name
     attempts: dict[str, Callable[[], dict[str, Path]]] = {
-        f"cache {cache}": partial(_verified, catalogue.files, cache, damaged_aside=True),
-        **{name: partial(_installed, catalogue, find) for name, find in catalogue.places.items()},
+        f"cache {cache}": partial(_verified, files, cache, damaged_aside=True),
+        **{name: partial(_verified, files, find()) for name, find in catalogue.places.items()},
         **{
-            name: partial(_fetch, catalogue, fetch, cache, request)
+            name: partial(_fetch, files, fetch, cache, request)
             for name, fetch in catalogue.suppliers.items()
         },
     }
@@ -132,7 +132,7 @@ def obtain(catalogue: Catalogue, request: DatasetRequest) -> Obtained:
         return Obtained(paths, description, (*tried, f"{description}: {outcome}"))
     lines = [f"  {number}. {line}\n" for number, line in enumerate(tried, start=1)]
     raise DataError(
-        f"data set {catalogue.name!r} could not be found or fetched. Tried, in order:\n"
+        f"{catalogue.name!r} could not be found or fetched. Tried, in order:\n"
         f"{''.join(lines)}To fix it, run: {catalogue.remedy.format(folder=cache)}"
     )
 
@@ -154,9 +154,11 @@ def _from_user(catalogue: Catalogue, path: Path) -> Obtained:
 
 
 def _verified(
-    files: Sequence[PublishedFile], folder: Path, *, damaged_aside: bool = False
+    files: Sequence[PublishedFile], folder: Path | None, *, damaged_aside: bool = False
 ) -> dict[str, Path]:
-    """Verify every file of a folder; if wanted, rename damaged ones."""
+    """Verify every file of a folder, None if its package is not installed; rename damaged ones."""
+    if folder is None:
+        raise SourceUnavailable("not installed")
     paths: dict[str, Path] = {}
     problems = []
     for file in files:
@@ -184,20 +186,13 @@ def _set_aside(path: Path) -> str:
     return aside.name
 
 
-def _installed(catalogue: Catalogue, find: Place) -> dict[str, Path]:
-    folder = find()
-    if folder is None:
-        raise SourceUnavailable("not installed")
-    return _verified(catalogue.files, folder)
-
-
 def _fetch(
-    catalogue: Catalogue, fetch: Supplier, cache: Path, request: DatasetRequest
+    files: Sequence[PublishedFile], fetch: Supplier, cache: Path, request: DatasetRequest
 ) -> dict[str, Path]:
     """Fetch into a scratch folder, verify, and only then move into the cache."""
     if request.offline:
         raise SourceUnavailable("not asked (offline)")
     with scratch_folder(cache) as scratch:
         fetch(scratch, request.progress)
-        fetched = _verified(catalogue.files, scratch)
-        return {file.name: file.keep(fetched[file.name], cache) for file in catalogue.files}
+        fetched = _verified(files, scratch)
+        return {file.name: file.keep(fetched[file.name], cache) for file in files}

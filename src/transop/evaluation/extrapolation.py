@@ -44,11 +44,6 @@ class ExtrapolationResult:
         """The same for the straight line to the path's end point."""
         return [float(value) for value in self.control_correct.mean(0)]
 
-    def interval(self) -> list[float]:
-        """Half-width of the 95 % interval of the accuracy, at each time."""
-        share = self.correct.mean(0)
-        return [float(v) for v in 1.96 * (share * (1 - share) / len(self.correct)).sqrt()]
-
 
 def lead_over(
     ours: Float[Tensor, "pairs t"], theirs: Float[Tensor, "pairs t"]
@@ -64,15 +59,10 @@ def lead_over(
 def same_class_pairs(
     labels: Int[np.ndarray, " n"], n_per_class: int, generator: torch.Generator
 ) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-    """Draw pairs of different positions that carry the same label.
+    """Draw pairs of different positions that carry the same label, so many for every class.
 
-    Args:
-        labels: one class per image.
-        n_per_class: pairs drawn for each class that has at least two images.
-        generator: source of randomness.
-
-    Returns:
-        Positions of the first and of the second image of every pair.
+    Classes with fewer than two images are left out. What is returned are the positions of the
+    first and of the second image of every pair.
     """
     first, second = [], []
     for label in np.unique(labels):
@@ -144,16 +134,9 @@ def stopping_time(
     second: Float[Tensor, "pairs c h w"],
     residual: float,
 ) -> float:
-    """Find when paths first miss their targets by no more than a share of |z1|, on average.
+    """Find when the mean of |z1 - z(t)| / |z1| over all pairs first falls to ``residual``.
 
-    Args:
-        model: draws the paths.
-        first: x0 of every pair.
-        second: x1 of every pair.
-        residual: the mean of |z1 - z(t)| / |z1| to stop at.
-
-    Returns:
-        One time for all pairs; 1 if the paths do not come so close.
+    It is one time for all pairs; 1 if the paths do not come so close.
     """
     misses = torch.zeros(len(_STOPS), dtype=torch.float64)
     for start in range(0, len(first), CHUNK):

@@ -37,26 +37,16 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Invariance:
-    """Average scales by class and living operator.
+    """Average scales by class and living operator."""
 
-    Attributes:
-        class_names: one per row.
-        operators: numbers of the living operators, one per column.
-        scales: average Laplace scale of the coefficient; NaN for a class without images.
-        moves: average relative move |Psi z| scale / |z| that such a coefficient makes, which
-            compares operators of different magnitude.
-        counts: images of each class.
-        examples: of each class the row of its most typical image, -1 without one.
-        identity: whose opinion the scales keep, in words.
-    """
-
-    class_names: tuple[str, ...]
-    operators: tuple[int, ...]
-    scales: Float[np.ndarray, "k m"]
+    class_names: tuple[str, ...]  # one per row
+    operators: tuple[int, ...]  # numbers of the living operators, one per column
+    scales: Float[np.ndarray, "k m"]  # of the coefficient; NaN for a class without images
+    # Average relative move |Psi z| scale / |z|, which compares operators of different magnitude.
     moves: Float[np.ndarray, "k m"]
-    counts: Int[np.ndarray, " k"]
-    examples: Int[np.ndarray, " k"]
-    identity: str = ""
+    counts: Int[np.ndarray, " k"]  # images of each class
+    examples: Int[np.ndarray, " k"]  # row of each class's most typical image, -1 without one
+    identity: str = ""  # whose opinion the scales keep, in words
 
     def ranking(self, label: int) -> list[Tolerance]:
         """List a class's operators, those it tolerates most first.
@@ -76,14 +66,13 @@ class Invariance:
         flat = np.argsort(np.where(np.isnan(relative), np.inf, relative), axis=None, kind="stable")
         seen = np.isfinite(relative).sum()
         ascending = [divmod(int(cell), relative.shape[1]) for cell in flat[:seen]]
-        return self._first_of_each(ascending[::-1], n), self._first_of_each(ascending, n)
-
-    def _first_of_each(self, cells: list[tuple[int, int]], n: int) -> list[Tolerance]:
-        chosen: dict[int, Tolerance] = {}
-        for label, column in cells:
-            if len(chosen) < n:
-                chosen.setdefault(column, self._cell(label, column))
-        return list(chosen.values())
+        found = []
+        for cells in (ascending[::-1], ascending):
+            first: dict[int, int] = {}
+            for label, column in cells:
+                first.setdefault(column, label)
+            found.append([self._cell(label, column) for column, label in first.items()][:n])
+        return found[0], found[1]
 
     def _cell(self, label: int, column: int) -> Tolerance:
         scale, move = float(self.scales[label, column]), float(self.moves[label, column])
@@ -140,12 +129,13 @@ def measure_invariance(
     n_classes = max(
         int(labels.max()) + 1, len(names or ()), 0 if given is None else dataset.n_classes
     )
-    averages, moves, examples = [], [], []
+    averages, moves, examples, places = [], [], [], latents.cpu()
     for label in range(n_classes):
         own = (labels == label).nonzero()[:, 0]
         averages.append(scales[own].mean(0))
         moves.append(relative[own].mean(0))
-        examples.append(_most_typical(latents.cpu(), own, rows))
+        distance = (places[own] - places[own].mean(0)).norm(dim=1)
+        examples.append(int(rows[own[int(distance.argmin())]]) if len(own) else -1)
     return Invariance(
         class_names=names or tuple(map(str, range(n_classes))),
         operators=tuple(living.tolist()),
@@ -163,11 +153,7 @@ def draw_strip(
 ) -> Strip:
     """Apply a cell's operator to its class's most typical image, a fixed range for all classes.
 
-    Args:
-        model: the model ``found`` was measured on.
-        dataset: the images it was measured on.
-        found: gives the range, eight times the operator's average scale over all classes.
-        cell: which class and operator.
+    The range is eight times the operator's average scale over all classes.
     """
     average = float(np.nanmean(found.scales[:, found.operators.index(cell.operator)]))
     image = dataset.batch(found.examples[cell.label : cell.label + 1])
@@ -176,9 +162,8 @@ def draw_strip(
     coefficients = torch.zeros(_N_FRAMES, model.operators.n_operators)
     coefficients[:, cell.operator] = path
     moved = model.transport(coefficients, latents)
-    opinions = None
-    if model.names_classes:
-        opinions = model.classify_latents(moved).argmax(1).cpu().numpy()
+    named = model.classify_latents(moved).argmax(1).cpu() if model.names_classes else None
+    opinions = None if named is None else named.numpy()
     return Strip(cell, path.numpy(), model.decode(moved).cpu().numpy(), opinions)
 
 
@@ -196,16 +181,6 @@ def _encode(
         part = rows[start : start + _CHUNK]
         images = dataset.batch(part)
         latents.append(model.encode(images))
-        if given is not None:
-            labels.append(torch.from_numpy(given[part]))
-        else:
-            labels.append(model.classify(images).argmax(1).cpu())
+        named = model.classify(images).argmax(1).cpu() if given is None else given[part]
+        labels.append(torch.as_tensor(named))
     return torch.cat(latents), torch.cat(labels)
-
-
-def _most_typical(latents: Tensor, own: Int[Tensor, " n"], rows: np.ndarray) -> int:
-    """Find the image of a class whose latent is closest to the class's mean."""
-    if len(own) == 0:
-        return -1
-    distance = (latents[own] - latents[own].mean(0)).norm(dim=1)
-    return int(rows[own[int(distance.argmin())]])

@@ -37,23 +37,14 @@ class KeptIdentity:
 
 @dataclass(frozen=True)
 class KeptCurve:
-    """One source of scales at several lengths of move.
+    """One source of scales at several lengths of move."""
 
-    Attributes:
-        source: where the scales come from, in words.
-        length: mean of |dz| / |z|, as measured.
-        factor: on the source's scales, to get there.
-        kept: share of moves that keep identity.
-        half_width: of its 95 % interval.
-        coverage: share of the data's spread that the moves cover.
-    """
-
-    source: str
-    length: list[float]
-    factor: list[float]
-    kept: list[float]
-    half_width: list[float]
-    coverage: list[float]
+    source: str  # where the scales come from, in words
+    length: list[float]  # mean of |dz| / |z|, as measured
+    factor: list[float]  # on the source's scales, to get there
+    kept: list[float]  # share of moves that keep identity
+    half_width: list[float]  # of its 95 % interval
+    coverage: list[float]  # share of the data's spread that the moves cover
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain values, as they are stored with a run."""
@@ -92,23 +83,16 @@ def measure_kept_curves(
     truth = names if names is not None else _name_all(classify_latents, latents)
     curves = []
     for source, scales in everything.items():
-        factors, found = [], []
+        curve = KeptCurve(source, [], [], [], [], [])
         for length in lengths:
             factor = factor_for_length(operators, latents, scales, length, uniform=uniform)
-            factors.append(factor)
-            found.append(
-                _measure(operators, latents, scales * factor, classify_latents, truth, uniform)
-            )
-        curves.append(
-            KeptCurve(
-                source=source,
-                length=[one.relative_move for one in found],
-                factor=factors,
-                kept=[one.kept for one in found],
-                half_width=[one.half_width for one in found],
-                coverage=[one.coverage for one in found],
-            )
-        )
+            found = _measure(operators, latents, scales * factor, classify_latents, truth, uniform)
+            curve.length.append(found.relative_move)
+            curve.factor.append(factor)
+            curve.kept.append(found.kept)
+            curve.half_width.append(found.half_width)
+            curve.coverage.append(found.coverage)
+        curves.append(curve)
     return curves
 
 
@@ -123,14 +107,8 @@ def measure_kept_identity(
 ) -> KeptIdentity:
     """Move every point by coefficients drawn with the given scales and ask the classifier again.
 
-    Compare two sources of scales with `measure_kept_curves` instead: at equal length.
-
-    Args:
-        operators: the dictionary.
-        latents: points to move, in scaled units.
-        scales: Laplace scale of every coefficient at every point.
-        classify_latents: logits of a latent point, such as classifier after decoder.
-        generator: source of randomness.
+    Compare two sources of scales with `measure_kept_curves` instead, which has the same arguments:
+    at equal length.
     """
     uniform = draw_uniform((len(latents), len(operators)), latents, generator)
     truth = _name_all(classify_latents, latents)
@@ -145,8 +123,7 @@ def _measure(
     truth: Tensor,
     uniform: Tensor,
 ) -> KeptIdentity:
-    coefficients = laplace_from_uniform(scales, uniform)
-    there = transport(operators, coefficients, latents)
+    there = transport(operators, laplace_from_uniform(scales, uniform), latents)
     there = torch.where(there.isfinite().all(1, keepdim=True), there, latents)
     same = (_name_all(classify_latents, there) == truth).float().reshape(len(there), -1).mean(1)
     kept = float(same.mean())
@@ -159,8 +136,7 @@ def _measure(
 
 
 def _name_all(classify_latents: Classify, latents: Tensor) -> Tensor:
-    parts = [classify_latents(z).argmax(-1) for z in torch.split(latents, CHUNK)]
-    return torch.cat(parts)
+    return torch.cat([classify_latents(z).argmax(-1) for z in torch.split(latents, CHUNK)])
 
 
 _CALIBRATED_ON = 2_000  # points on which the factor for a length is found
@@ -176,23 +152,14 @@ def factor_for_length(
     length: float,
     *,
     uniform: Float[Tensor, "n m"] | None = None,
-    generator: torch.Generator | None = None,
 ) -> float:
     """Find the factor on scales with which moves have a mean relative length |dz| / |z|.
 
-    Args:
-        operators: the dictionary.
-        latents: points to move, in scaled units.
-        scales: Laplace scale of every coefficient at every point.
-        length: the length wanted.
-        uniform: draws from [0, 1) for every point and operator; drawn if not given.
-        generator: source of randomness.
-
-    Returns:
-        The factor; where nothing moves, a large one.
+    Where nothing moves, it is a large one. ``uniform`` holds draws from [0, 1) for every point and
+    operator.
     """
     if uniform is None:
-        uniform = draw_uniform((len(latents), len(operators)), latents, generator)
+        uniform = draw_uniform((len(latents), len(operators)), latents)
     some = slice(0, _CALIBRATED_ON)
     z, unit = latents[some], laplace_from_uniform(scales[some], uniform[some])
     factor = 1.0
@@ -212,11 +179,8 @@ def spread_covered(latents: Float[Tensor, "n d"], moved: Float[Tensor, "n d"]) -
 
     [COVERAGE]  mean over principal directions v of min(1, E|v.(z' - z)| / E|v.(z - mean)|)
 
-    Moves along one direction only, however far, cover one d-th at most.
-
-    Args:
-        latents: the points before the move; their principal directions are used.
-        moved: the points after it.
+    The directions are those of the points before the move. Moves along one direction only,
+    however far, cover one d-th at most.
     """
     centred = (latents - latents.mean(0)).double()
     _, _, directions = torch.linalg.svd(centred, full_matrices=False)
@@ -232,13 +196,11 @@ def half_way_scale(operators: Float[Tensor, "m d d"], latents: Float[Tensor, "n 
 
     A point moved less than that is still nearer to where it came from than to any other image.
     This is how far it is safe to go when nothing tells identities apart.
-
-    Args:
-        operators: the dictionary.
-        latents: points in scaled units; their distances are measured on a sample.
     """
     sample = _sample(latents)
-    distance = torch.cat([_nearest(chunk, sample) for chunk in torch.split(sample, 500)])
+    two = min(2, len(sample))  # the nearest of all is the point itself
+    chunks = [torch.cdist(chunk, sample) for chunk in torch.split(sample, 500)]
+    distance = torch.cat([d.topk(two, largest=False).values[:, -1] for d in chunks])
     length = float((distance / sample.norm(dim=1).clamp_min(1e-12)).mean()) / 2
     return _fixed_scale(operators, sample, length)
 
@@ -248,10 +210,6 @@ def far_scale(operators: Float[Tensor, "m d d"], latents: Float[Tensor, "n d"]) 
 
     Such a prior asks a coefficient encoder to reach everything, and leaves it to identity to
     hold it back.
-
-    Args:
-        operators: the dictionary.
-        latents: points in scaled units.
     """
     return _fixed_scale(operators, _sample(latents), far_length(latents))
 
@@ -269,7 +227,7 @@ def relative_lengths(start: Float[Tensor, "n d"], end: Float[Tensor, "n d"]) -> 
 
 
 def draw_uniform(
-    shape: tuple[int, int], like: Tensor, generator: torch.Generator | None
+    shape: tuple[int, int], like: Tensor, generator: torch.Generator | None = None
 ) -> Float[Tensor, "n m"]:
     """Draw from [0, 1) with the type and device of another tensor."""
     generator = torch.Generator().manual_seed(0) if generator is None else generator
@@ -284,9 +242,3 @@ def _fixed_scale(operators: Tensor, latents: Tensor, length: float) -> float:
 def _sample(latents: Tensor) -> Tensor:
     order = torch.randperm(len(latents), generator=torch.Generator().manual_seed(0))
     return latents[order[:_CALIBRATED_ON].to(latents.device)].detach()
-
-
-def _nearest(points: Tensor, others: Tensor) -> Float[Tensor, " n"]:
-    """Give the distance to the nearest of the others that is not the point itself."""
-    distance = torch.cdist(points, others)
-    return distance.topk(min(2, len(others)), largest=False).values[:, -1]

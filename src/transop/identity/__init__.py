@@ -1,9 +1,13 @@
 """What counts as the same image: labels, a classifier, or groups of the neighbour graph."""
 
-from transop.identity.agreement import agreement
-from transop.identity.choice import choose_source, has_labels
-from transop.identity.graph import Communities, find_communities, neighbour_graph
-from transop.identity.interface import Identity, Source, describe_identity
+from transop.identity.graph import Communities, agreement, find_communities, neighbour_graph
+from transop.identity.interface import (
+    Identity,
+    Source,
+    choose_source,
+    describe_identity,
+    has_labels,
+)
 
 __all__ = [
     "Communities",

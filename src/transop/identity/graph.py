@@ -31,18 +31,14 @@ _RESTARTS = 8  # of k-means, the best of which counts
 class Communities:
     """The parts of a neighbour graph.
 
-    Attributes:
-        members: the community of every point.
-        shares: how much of every point's neighbourhood belongs to each community; rows sum to
-            one. Points in the middle of a community have a share near one, points on a border
-            are divided.
-        eigenvalues: of the normalised adjacency matrix, largest first; a large gap after the
-            k-th says that there are k communities.
+    The shares say how much of every point's neighbourhood belongs to each community. Points in the
+    middle of a community have a share near one, points on a border are divided. A large gap after
+    the k-th eigenvalue says that there are k communities.
     """
 
-    members: Int[np.ndarray, " n"]
-    shares: Float[np.ndarray, "n k"]
-    eigenvalues: Float[np.ndarray, " e"]
+    members: Int[np.ndarray, " n"]  # the community of every point
+    shares: Float[np.ndarray, "n k"]  # rows sum to one
+    eigenvalues: Float[np.ndarray, " e"]  # of the normalised adjacency matrix, largest first
 
     @property
     def n_communities(self) -> int:
@@ -59,16 +55,13 @@ def neighbour_graph(*tables: Int[Tensor, "n k"]) -> sparse.csr_matrix:
     """
     if not tables:
         raise UserError("a neighbour graph needs at least one table of neighbours")
-    return sum(_joined(table.cpu().numpy()) for table in tables)
-
-
-def _joined(table: Int[np.ndarray, "n k"]) -> sparse.csr_matrix:
-    n, k = table.shape
-    starts, ends = np.repeat(np.arange(n), k), table.ravel()
-    present = ends >= 0
-    edges = (np.ones(int(present.sum())), (starts[present], ends[present]))
-    graph = sparse.csr_matrix(edges, shape=(n, n))
-    return graph.maximum(graph.T)
+    graphs = []
+    for table in tables:
+        starts, columns = (table >= 0).nonzero(as_tuple=True)
+        edges = (starts.cpu().numpy(), table[starts, columns].cpu().numpy())
+        graph = sparse.csr_matrix((np.ones(len(starts)), edges), shape=(len(table), len(table)))
+        graphs.append(graph.maximum(graph.T))
+    return sum(graphs)
 
 
 def find_communities(
@@ -78,12 +71,7 @@ def find_communities(
 
     The eigenvectors of D^(-1/2) W D^(-1/2) with the largest eigenvalues are those of the
     normalised Laplacian with the smallest. Their rows, scaled to length one, are grouped by
-    k-means.
-
-    Args:
-        graph: symmetric weights, as `neighbour_graph` gives them.
-        n_communities: how many; if not given, where the gap between eigenvalues is largest.
-        seed: of k-means and of the eigenvectors' first guess.
+    k-means. Without a number of communities, the largest gap between eigenvalues gives it.
     """
     n = graph.shape[0]
     if n_communities is not None and not 2 <= n_communities < n:
@@ -97,9 +85,8 @@ def find_communities(
     k = n_communities or _largest_gap(values)
     rows = vectors[:, :k]
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    named = _group(rows, k, seed)
     members = np.full(n, -1)
-    members[large] = named
+    members[large] = _group(rows, k, seed)
     shares = _spread(graph, members, k)
     return Communities(shares.argmax(1), shares, values)
 
@@ -156,3 +143,25 @@ def _spread(
         shares = walk @ shares
     total = shares.sum(1, keepdims=True)
     return np.where(total > 0, shares / np.maximum(total, 1e-12), 1 / k)
+
+
+def agreement(
+    communities: Int[np.ndarray, " n"], labels: Int[np.ndarray, " n"]
+) -> dict[str, float]:
+    """Compare two ways to group the same images.
+
+    ``purity`` is the share of images whose community is named after their label, when every
+    community is named after its most frequent label. ``adjusted_rand`` is the share of pairs of
+    images on which both groupings agree, corrected for chance: 0 for unrelated groupings, 1 for
+    equal ones.
+    """
+    counts = np.zeros((int(communities.max()) + 1, int(labels.max()) + 1))
+    np.add.at(counts, (communities, labels), 1)
+    # Pairs of images that are together: in both groupings, in either of them, and all pairs.
+    tables = (counts, counts.sum(1), counts.sum(0), counts.sum(keepdims=True))
+    both, first, second, pairs = (float((n * (n - 1) / 2).sum()) for n in tables)
+    chance, most = first * second / max(1.0, pairs), (first + second) / 2
+    return {
+        "purity": float(counts.max(1).sum() / counts.sum()),
+        "adjusted_rand": (both - chance) / (most - chance) if most != chance else 1.0,
+    }

@@ -1,4 +1,4 @@
-"""The one interface to what may not change when an image is moved."""
+"""The one interface to what may not change when an image is moved, and who decides it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torch import nn
 
-from transop.errors import UserError
+from transop.config import Settings
+from transop.data import ImageDataset
+from transop.errors import SettingsError, UserError
 
 if TYPE_CHECKING:
     from transop.model import ManifoldAutoencoder
 
 Source = Literal["labels", "classifier", "graph"]
+FEWEST_IMAGES = 60  # a graph of fewer has no parts worth the name
 
 
 @dataclass(frozen=True)
@@ -57,28 +60,13 @@ class Identity:
         source: Source = facts.pop("source")
         names = model.attribute_names or model.class_names
         if source == "graph":
-            names = community_names(facts["n_communities"])
-        return cls(
-            source,
-            model.classifier,
-            model.classifier_domain,
-            model.classifier_recipe,
-            names,
-            facts,
-        )
-
-
-def community_names(n_communities: int) -> tuple[str, ...]:
-    """Number communities from one, as nobody has named them."""
-    return tuple(f"group {number}" for number in range(1, n_communities + 1))
+            names = tuple(f"group {number + 1}" for number in range(facts["n_communities"]))
+        domain, recipe = model.classifier_domain, model.classifier_recipe
+        return cls(source, model.classifier, domain, recipe, names, facts)
 
 
 def describe_identity(facts: dict[str, Any] | None) -> str:
-    """Say in words whose opinion decides, from what is stored with a model.
-
-    Args:
-        facts: the field ``identity`` of a model's ``config.json``; None if it has none.
-    """
+    """Say in words whose opinion decides: the field ``identity`` of a model's ``config.json``."""
     if facts is None:
         return "none"
     if facts["source"] == "graph":
@@ -86,3 +74,42 @@ def describe_identity(facts: dict[str, Any] | None) -> str:
     if facts["source"] == "classifier":
         return "your own classifier"
     return "a classifier trained on the labels"
+
+
+def choose_source(settings: Settings, dataset: ImageDataset) -> Source | None:
+    """Choose where identity comes from; None if nothing can tell identities apart.
+
+    ``identity.source = "auto"`` takes the user's classifier if its weights are given, else labels
+    or attributes if there are any, else the neighbour graph.
+    """
+    wanted, n_images = settings.identity.source, len(dataset.splits["train"])
+    if wanted == "auto":
+        if settings.classifier.weights is not None:
+            return "classifier"
+        if has_labels(dataset):
+            return "labels"
+        return "graph" if n_images >= FEWEST_IMAGES else None
+    if wanted == "classifier" and settings.classifier.weights is None:
+        raise SettingsError(
+            "identity.source = 'classifier' needs your classifier: give classifier.factory and "
+            "classifier.weights, or use 'auto'"
+        )
+    if wanted == "labels" and not has_labels(dataset):
+        raise SettingsError(
+            f"identity.source = 'labels', but data set '{dataset.meta.name}' has no labels that "
+            "differ, and no attributes; use 'graph' or 'auto'"
+        )
+    if wanted == "graph" and n_images < FEWEST_IMAGES:
+        raise SettingsError(
+            f"identity.source = 'graph' needs at least {FEWEST_IMAGES} training images, data set "
+            f"'{dataset.meta.name}' has {n_images}; use 'auto'"
+        )
+    return wanted
+
+
+def has_labels(dataset: ImageDataset) -> bool:
+    """Say whether labels or attributes tell the training images apart."""
+    if dataset.labels is None:
+        return dataset.attributes is not None
+    training = dataset.labels[dataset.splits["train"]]
+    return bool((training != training[0]).any()) or dataset.attributes is not None

@@ -56,13 +56,10 @@ class ManifoldAutoencoder(LatentModel):
     def config(self) -> dict[str, Any]:
         """Describe everything but the weights, by names and numbers."""
         encoder = self.coefficient_encoder
+        sizes = ("n_operators", "dimension", "n_blocks")
         return {
             "autoencoder": self.autoencoder.architecture(),
-            "operators": {
-                "n_operators": self.operators.n_operators,
-                "dimension": self.operators.dimension,
-                "n_blocks": self.operators.n_blocks,
-            },
+            "operators": {name: getattr(self.operators, name) for name in sizes},
             "latent_scale": self.latent_scale,
             "sparsity_weight": self.sparsity_weight,
             "prior_scale": self.prior_scale,
@@ -76,9 +73,8 @@ class ManifoldAutoencoder(LatentModel):
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``model.safetensors`` and ``config.json`` into a folder, each in one step."""
-        write_pretrained(
-            check_path("folder", folder), self._checked_config(), dict(self.state_dict())
-        )
+        path = check_path("folder", folder)
+        write_pretrained(path, self._checked_config(), dict(self.state_dict()))
 
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Upload the model to ``owner/name`` on the Hugging Face hub and give its address."""
@@ -122,7 +118,9 @@ class ManifoldAutoencoder(LatentModel):
                 classifier_recipe=config["classifier"],
             )
             prefer_channels_last(model)
-            model._load_weights(weights)
+            if model.classifier is None:
+                weights = {k: v for k, v in weights.items() if not k.startswith("classifier.")}
+            model.load_state_dict(weights)
         except (TypeError, ValueError, RuntimeError) as error:
             first = str(error).splitlines()[-1].strip()
             raise ArtifactError(f"'{origin}' does not fit its description: {first}") from None
@@ -160,11 +158,11 @@ class ManifoldAutoencoder(LatentModel):
             frozen: keep the modules' weights as they are.
             device: where the modules go; they stay where they are if left out.
         """
+        if dimension is not None:
+            dimension = check_whole("dimension", dimension, least=1)
         options = {
             "n_operators": check_whole("n_operators", n_operators, least=0),
-            "dimension": None
-            if dimension is None
-            else check_whole("dimension", dimension, least=1),
+            "dimension": dimension,
             "explained": check_number("explained", explained, "a share, from 0 to 1", high=1),
             "frozen": check_flag("frozen", frozen),
         }
@@ -173,7 +171,7 @@ class ManifoldAutoencoder(LatentModel):
         check_callable("decoder", decoder, n_arguments=1, optional=True)
         network = ModuleAutoencoder(unseen, encoder, decoder, frozen=frozen)
         model = cls(network, TransportOperators(1, 1))
-        model.to(check_device(device) if device is not None else _device_of(network))
+        model.to(_device_of(network, None if device is None else check_device(device)))
         model._unseen = {"encoder": encoder, "decoder": decoder, **options}
         if images is not None:
             model._see(images)
@@ -225,8 +223,7 @@ class ManifoldAutoencoder(LatentModel):
         self.autoencoder = network
         self.operators = TransportOperators(n_operators, network.shape.latent_dimension)
         self.to(batch.device)
-        lengths = torch.linalg.vector_norm(self.encode(batch), dim=-1)
-        mean = float(lengths.mean())
+        mean = float(torch.linalg.vector_norm(self.encode(batch), dim=-1).mean())
         self.latent_scale = mean if mean > 0 else 1.0
         if not network.has_decoder:
             self.remember(batch)
@@ -237,18 +234,20 @@ class ManifoldAutoencoder(LatentModel):
         check_description(config, "this model cannot be stored: it")
         return config
 
-    def _load_weights(self, weights: dict[str, Tensor]) -> None:
-        if self.classifier is None:
-            weights = {k: v for k, v in weights.items() if not k.startswith("classifier.")}
-        self.load_state_dict(weights)
 
-
-def _device_of(module: nn.Module) -> torch.device:
-    """Say where a module's weights are, which must be one place; the CPU if it has none."""
-    places = sorted({str(weight.device) for weight in module.parameters()})
-    if len(places) > 1 or "meta" in places:
+def _device_of(network: ModuleAutoencoder, wanted: torch.device | None) -> torch.device:
+    """Say where the user's modules go: one place that holds values; the CPU if they hold none."""
+    parts = [part for part in (network.encoder, network.decoder) if part is not None]
+    held = [tensor for part in parts for tensor in (*part.parameters(), *part.buffers())]
+    places = sorted({str(tensor.device) for tensor in held})
+    if "meta" in places:
         raise UserError(
-            f"the modules are on {' and '.join(places)}; bring them to one device that holds "
-            "values, or pass device= to from_modules"
+            f"the modules are on {' and '.join(places)}; 'meta' holds no values, so load their "
+            "weights first"
         )
-    return torch.device(places[0] if places else "cpu")
+    if wanted is None and len(places) > 1:
+        raise UserError(
+            f"the modules are on {' and '.join(places)}; bring them to one device, or pass device= "
+            "to from_modules"
+        )
+    return wanted or torch.device(places[0] if places else "cpu")

@@ -24,12 +24,7 @@ from transop.inputs import (
     check_tensor,
     check_times,
 )
-from transop.networks import (
-    Autoencoder,
-    CoefficientEncoder,
-    ModuleAutoencoder,
-    in_chunks,
-)
+from transop.networks import Autoencoder, CoefficientEncoder, ModuleAutoencoder, in_chunks
 from transop.operators import TransportOperators, transport, transport_path
 
 Domain = Literal["image", "latent"]
@@ -88,13 +83,10 @@ class LatentModel(nn.Module):
             )
         self.autoencoder = autoencoder
         self.operators = operators
-        self.latent_scale = check_number(
-            "latent_scale", latent_scale, "a positive number", open=True
-        )
-        self.sparsity_weight = check_number(
-            "sparsity_weight", sparsity_weight, "a number from 0 on"
-        )
-        self.prior_scale = check_number("prior_scale", prior_scale, "a positive number", open=True)
+        positive = "a positive number"
+        self.latent_scale = check_number("latent_scale", latent_scale, positive, open=True)
+        self.sparsity_weight = check_number("sparsity_weight", sparsity_weight, "0 or more")
+        self.prior_scale = check_number("prior_scale", prior_scale, positive, open=True)
         self.coefficient_encoder = coefficient_encoder
         self.classifier = classifier
         self.classifier_domain: Domain = classifier_domain
@@ -299,8 +291,7 @@ class LatentModel(nn.Module):
         z0, z1 = self.encode(start), self.encode(end)
         points = self.latent_path(as_batch(z0), as_batch(z1), check_times(t, z0), **options)
         rest = self.rest(start)
-        rest = None if rest is None else as_batch(rest)[:, None]
-        frames = self.decode(points, rest=rest)
+        frames = self.decode(points, rest=None if rest is None else as_batch(rest)[:, None])
         return frames[0] if z0.ndim == 1 else frames
 
     def latent_path(
@@ -321,9 +312,7 @@ class LatentModel(nn.Module):
         """Say how far each operator may go at an image before its identity changes."""
         return self.scales_at(self.encode(images))
 
-    def scales_at(
-        self, latents: Float[Tensor, "*b d"], *, gradients: bool = False
-    ) -> Float[Tensor, "*b m"]:
+    def scales_at(self, latents: Float[Tensor, "*b d"]) -> Float[Tensor, "*b m"]:
         """Say how far each operator may go at a latent point in scaled units."""
         if self.coefficient_encoder is None:
             raise UserError(
@@ -331,7 +320,7 @@ class LatentModel(nn.Module):
                 f"or sample with the fixed prior_scale = {self.prior_scale:g}"
             )
         points = self._check_latents(latents)
-        with self._evaluating(gradients):
+        with self._evaluating(False):
             scales: Tensor = self.coefficient_encoder(points)
         return scales
 
@@ -349,10 +338,9 @@ class LatentModel(nn.Module):
     ) -> Float[Tensor, "*b_k"]:
         """Give the class logits of latent points, decoded first if the classifier reads images."""
         points = self._check_latents(latents)
-        classifier, flat = self._own_classifier(), points.reshape(-1, self.latent_dimension)
-        inputs = flat
+        classifier, inputs = self._own_classifier(), points.reshape(-1, self.latent_dimension)
         if self.classifier_domain == "image":
-            inputs = self.decode(flat, gradients=gradients)
+            inputs = self.decode(inputs, gradients=gradients)
         with self._evaluating(gradients):
             logits = in_chunks(classifier, inputs)
         return logits.reshape(*points.shape[:-1], *logits.shape[1:])
@@ -389,16 +377,10 @@ class LatentModel(nn.Module):
     def check_images(
         self, images: Any, *, values: bool = True
     ) -> tuple[Float[Tensor, "b c h w"], bool]:
-        """Bring images to the device as a batch, or say what is wrong with them.
+        """Bring images to the device as a batch, and say whether it was a single image.
 
-        Args:
-            images: one image or a batch, floats in [0, 1].
-            values: look at the values too, which costs a pass over them and cannot be compiled.
-
-        Returns:
-            The batch, and whether it was a single image.
+        ``values`` looks at the values too, which costs a pass over them and cannot be compiled.
         """
-        own = isinstance(self.autoencoder, ModuleAutoencoder)
-        return check_images(
-            images, self.image_shape, self.operators.weight, values=values, bounded=not own
-        )
+        bounded = not isinstance(self.autoencoder, ModuleAutoencoder)
+        weight = self.operators.weight
+        return check_images(images, self.image_shape, weight, values=values, bounded=bounded)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from math import prod
-from typing import TypedDict
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -32,36 +31,15 @@ from transop.operators import TransportOperators
 logger = logging.getLogger(__name__)
 
 
-class Networks(TypedDict):
-    """The networks of a model, with untrained weights."""
+class OwnModules(NamedTuple):
+    """The user's own modules, which a file never imports."""
 
-    autoencoder: Autoencoder
-    coefficient_encoder: CoefficientEncoder | None
-    classifier: nn.Module | None
-
-
-class Parts(Networks):
-    """All modules of a model, with untrained weights."""
-
-    operators: TransportOperators
+    classifier: nn.Module | None = None  # decides what counts as the same
+    encoder: Call | None = None  # inputs to latents
+    decoder: Call | None = None  # latents to inputs
 
 
-@dataclass(frozen=True)
-class OwnModules:
-    """The user's own modules, which a file never imports.
-
-    Attributes:
-        classifier: decides what counts as the same.
-        encoder: inputs to latents.
-        decoder: latents to inputs.
-    """
-
-    classifier: nn.Module | None = None
-    encoder: Call | None = None
-    decoder: Call | None = None
-
-
-def build_parts(description: ModelDescription, given: OwnModules) -> Parts:
+def build_parts(description: ModelDescription, given: OwnModules) -> dict[str, Any]:
     """Build every module of a model from its description, and take the user's own as given."""
     known = description.classifier
     if isinstance(known, FactoryDescription) and given.classifier is None:
@@ -74,7 +52,7 @@ def build_parts(description: ModelDescription, given: OwnModules) -> Parts:
     }
 
 
-def _networks(description: ModelDescription, given: OwnModules) -> Networks:
+def _networks(description: ModelDescription, given: OwnModules) -> dict[str, nn.Module | None]:
     encoder, known = description.coefficient_encoder, description.classifier
     classifier = given.classifier
     if known is not None and classifier is None and not isinstance(known, FactoryDescription):
@@ -144,7 +122,6 @@ def _shapes(description: ModelDescription, given: OwnModules) -> dict[str, tuple
         raise ArtifactError(f"the model's description cannot be built: {first}") from None
     shapes: dict[str, tuple[int, ...]] = {"operators.weight": square}
     for prefix, network in networks.items():
-        if isinstance(network, nn.Module):
-            for name, value in network.state_dict().items():
-                shapes[f"{prefix}.{name}"] = tuple(value.shape)
+        weights = {} if network is None else network.state_dict()
+        shapes |= {f"{prefix}.{name}": tuple(value.shape) for name, value in weights.items()}
     return shapes

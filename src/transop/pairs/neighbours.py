@@ -73,7 +73,7 @@ def nearest_neighbours(
 
     The search is exact, compares every two rows once and keeps one block of distances at a time:
     its memory grows with n, never with n squared. A row is never its own neighbour, even when
-    other rows equal it.
+    other rows equal it; -1 fills the end of a row whose group has too few members.
 
     Args:
         features: r(x), one row per image; half precision is widened block by block.
@@ -82,9 +82,6 @@ def nearest_neighbours(
         device: where distances are computed.
         ranks: the processes that share the work; all of them get all neighbours.
         progress: announces the blocks.
-
-    Returns:
-        Row numbers; ``-1`` fills the end of a row whose group has too few members.
     """
     check_features(features)
     members = _searched_together(len(features), n_neighbours, groups)
@@ -263,9 +260,8 @@ def approximate_neighbours(
     in a scratch folder. All processes share the search and get all neighbours. More probes (cells
     looked into per row) find more and take longer.
 
-    Returns:
-        Row numbers, nearest first, -1 where the cells held too few, and the share of true
-        neighbours among them, measured by exact search for a sample of rows.
+    Gives row numbers, nearest first, -1 where the cells held too few, and the share of true
+    neighbours among them, measured by exact search for a sample of rows.
     """
     require("faiss", "search='faiss'", "or leave search='auto'")
     import faiss

@@ -107,22 +107,14 @@ class PairSource:
 
     All indices are positions within the split: rows of ``dataset.subset(split)`` and of
     anything computed from it, such as latents. ``rows`` turns them into data set indices.
-
-    Attributes:
-        strategy: the name under which the pairs were built.
-        partners: who may be paired with whom.
-        rows: the data set index of every position.
-        neighbours: the table behind the pairs, nearest first, if the strategy makes one;
-            -1 where an image has fewer neighbours.
-        recall: share of true neighbours found, measured on a sample, if the search was
-            approximate.
     """
 
-    strategy: str
+    strategy: str  # the name under which the pairs were built
     partners: Partners
-    rows: Int64[Tensor, " n"]
+    rows: Int64[Tensor, " n"]  # the data set index of every position
+    # The table behind the pairs, nearest first, if there is one; -1 where neighbours are missing.
     neighbours: Int64[Tensor, "n k"] | None = None
-    recall: float | None = None
+    recall: float | None = None  # share of true neighbours in a sample, if search was approximate
     anchors: Int64[Tensor, " a"] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -139,41 +131,29 @@ class PairSource:
         return len(self.anchors)
 
     def sample(self, generator: torch.Generator | None, batch_size: int) -> Pair:
-        """Draw start images with replacement, and a partner for each; give their positions.
-
-        Args:
-            generator: the source of randomness; None uses torch's global one.
-            batch_size: number of pairs.
-        """
-        check_generator(generator)
+        """Draw start images with replacement, and a partner for each; give their positions."""
         batch_size = check_whole("batch_size", batch_size, least=1)
-        chosen = torch.randint(len(self), (batch_size,), generator=generator)
-        starts = self.anchors[chosen]
-        return starts, self.partners.draw(starts, generator)
+        chosen = torch.randint(len(self), (batch_size,), generator=check_generator(generator))
+        return self._draw(chosen, generator)
 
     def epoch(self, generator: torch.Generator | None, batch_size: int) -> Iterator[Pair]:
         """Visit every start image once in random order, each with a freshly drawn partner.
 
-        Args:
-            generator: the source of randomness; None uses torch's global one.
-            batch_size: pairs per batch; the last batch may be smaller.
+        The last batch may be smaller than ``batch_size``.
         """
-        check_generator(generator)
         batch_size = check_whole("batch_size", batch_size, least=1)
-        order = torch.randperm(len(self.anchors), generator=generator)
+        order = torch.randperm(len(self.anchors), generator=check_generator(generator))
         for chosen in torch.split(order, batch_size):
-            starts = self.anchors[chosen]
-            yield starts, self.partners.draw(starts, generator)
+            yield self._draw(chosen, generator)
+
+    def _draw(self, chosen: Int64[Tensor, " b"], generator: torch.Generator | None) -> Pair:
+        starts = self.anchors[chosen]
+        return starts, self.partners.draw(starts, generator)
 
     def around(
         self, positions: Int64[Tensor, " b"], generator: torch.Generator | None
     ) -> Int64[Tensor, "b k"]:
-        """Name each image, some of its partners and some of theirs, drawn with replacement.
-
-        Args:
-            positions: the images.
-            generator: the source of randomness; None uses torch's global one.
-        """
+        """Name each image, some of its partners and some of theirs, drawn with replacement."""
         counts = self.partners.counts()
         rings = [positions[:, None]]
         for _ in range(_RINGS):
@@ -186,8 +166,7 @@ class PairSource:
     def label_agreement(self, labels: Int64[np.ndarray, " n"] | Int64[Tensor, " n"]) -> float:
         """Give the share of pairs of an epoch whose images carry the same label.
 
-        Args:
-            labels: one per image of the split, or one per image of the data set.
+        There is one label per image of the split, or one per image of the data set.
         """
         values = check_indices("labels", labels, torch.iinfo(torch.int64).max, least=-1)
         if len(values) != len(self.rows):

@@ -236,33 +236,21 @@ def _nearest(
             "groups": None if groups is None else digest_rows(groups),
         }
 
-    notes: dict[str, Any] = {}
+    notes: dict[str, Any] = {"recall": None}
+    shared: Any = {"ranks": request.ranks, "progress": request.progress}
 
     def compute() -> Iterator[Tensor]:
-        table, notes["recall"] = _search(request, features, groups, exactly=searches_exactly)
-        yield table
+        k = request.n_neighbours
+        if searches_exactly:
+            yield nearest_neighbours(features, k, groups=groups, device=request.device, **shared)
+        else:
+            scratch = request.cache_dir / "pairs"
+            table, notes["recall"] = approximate_neighbours(features, k, scratch=scratch, **shared)
+            yield table
 
     table, kept = request.cached("neighbours", key, compute, lambda: notes)
     partners = ListedPartners.from_table(table)
     return PairSource(strategy, partners, request.rows, neighbours=table, recall=kept["recall"])
-
-
-def _search(
-    request: PairRequest,
-    features: FeatureRows,
-    groups: Int64[np.ndarray, " n"] | None,
-    *,
-    exactly: bool,
-) -> tuple[Int64[Tensor, "n k"], float | None]:
-    """Give the neighbour table, and its recall if the search was approximate."""
-    k, ranks, progress = request.n_neighbours, request.ranks, request.progress
-    if not exactly:
-        scratch = request.cache_dir / "pairs"
-        return approximate_neighbours(features, k, scratch=scratch, ranks=ranks, progress=progress)
-    device = request.device
-    return nearest_neighbours(
-        features, k, groups=groups, device=device, ranks=ranks, progress=progress
-    ), None
 
 
 def _is_exact(request: PairRequest) -> bool:

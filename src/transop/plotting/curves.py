@@ -18,54 +18,31 @@ _FEW_POINTS = 14  # so short a line shows the points it consists of
 
 @dataclass(frozen=True)
 class Line:
-    """One curve, with an interval around it if there is one.
+    """One curve, with an interval around it if there is one."""
 
-    Attributes:
-        label: what it is called in the legend.
-        x: positions.
-        y: values.
-        half_width: half the interval at each position, or None.
-        colour: of line and label.
-        style: a matplotlib line style.
-        width: of the line.
-    """
-
-    label: str
+    label: str  # in the legend
     x: Float[np.ndarray, " n"]
     y: Float[np.ndarray, " n"]
-    half_width: Float[np.ndarray, " n"] | None = None
+    half_width: Float[np.ndarray, " n"] | None = None  # half the interval at each position
     colour: str = COLOURS[0]
-    style: str = "-"
+    style: str = "-"  # as Matplotlib names it
     width: float = 1.8
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes with lines: what ``line_panels`` arranges on a page.
-
-    Attributes:
-        lines: what is drawn.
-        title: above the panel.
-        x_label: below.
-        y_label: at the left.
-        log: draw y on a logarithmic scale.
-        legend: whether lines are named, if there are several.
-        marks: x positions of thin vertical lines, e.g. where extrapolation begins.
-        zero: draw a line at y = 0.
-        limits: of y; None leaves them to matplotlib.
-        note: a sentence below everything else, where no line or legend can cross it.
-    """
+    """Axes with lines: what ``line_panels`` arranges on a page."""
 
     lines: Sequence[Line]
     title: str = ""
     x_label: str = ""
     y_label: str = ""
-    log: bool = False
-    legend: bool = True
-    marks: Sequence[float] = ()
-    zero: bool = False
-    limits: tuple[float, float] | None = None
-    note: str = ""
+    log: bool = False  # draw y on a logarithmic scale
+    legend: bool = True  # name the lines, if there are several
+    marks: Sequence[float] = ()  # x of thin vertical lines, e.g. where extrapolation begins
+    zero: bool = False  # draw a line at y = 0
+    limits: tuple[float, float] | None = None  # of y
+    note: str = ""  # a sentence below everything else, where no line or legend can cross it
 
 
 def line_panels(
@@ -75,14 +52,7 @@ def line_panels(
     title: str = "",
     panel_inches: tuple[float, float] = (4.2, 2.9),
 ) -> Figure:
-    """Arrange panels of lines in rows on a page.
-
-    Args:
-        panels: what to draw, row by row.
-        columns: panels per row.
-        title: a line above everything.
-        panel_inches: width and height of a panel.
-    """
+    """Arrange panels of lines on a page, row by row, below a title."""
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     with look():

@@ -25,23 +25,14 @@ _TITLE_INCHES, _LABEL_INCHES, _LETTER_INCHES = 0.25, 0.17, 0.07
 
 @dataclass(frozen=True)
 class Block:
-    """A grid of images with what is written around it.
+    """A grid of images with what is written around it."""
 
-    Attributes:
-        images: values in [0, 1], (rows, columns, channels, height, width).
-        title: a line above.
-        row_labels: one per row, at the left; none draws none.
-        column_labels: one per column, at the foot; none draws none.
-        boxed: cells ``(row, column)`` to outline.
-        colour: of the title and the outlines.
-    """
-
-    images: Float[np.ndarray, "rows columns channels height width"]
-    title: str = ""
-    row_labels: Sequence[str] = ()
-    column_labels: Sequence[str] = ()
-    boxed: Collection[tuple[int, int]] = ()
-    colour: str = ACCENT
+    images: Float[np.ndarray, "rows columns channels height width"]  # values in [0, 1]
+    title: str = ""  # a line above
+    row_labels: Sequence[str] = ()  # at the left
+    column_labels: Sequence[str] = ()  # at the foot
+    boxed: Collection[tuple[int, int]] = ()  # cells (row, column) to outline
+    colour: str = ACCENT  # of the title and the outlines
 
 
 def image_grid(
@@ -53,18 +44,9 @@ def image_grid(
     boxed: Collection[tuple[int, int]] = (),
     cell_inches: float = 0.62,
 ) -> Figure:
-    """Draw rows of images with labels beside them, pixels kept crisp.
+    """Draw rows of images as a `Block` says, pixels kept crisp, but column labels at the top.
 
-    Args:
-        images: values in [0, 1], one or three channels.
-        title: a line above everything.
-        row_labels: one per row, at the left; none draws none.
-        column_labels: one per column, at the top; none draws none.
-        boxed: cells ``(row, column)`` to outline, e.g. the input or the end point.
-        cell_inches: the size of an image on paper.
-
-    Returns:
-        The figure, ready for ``save_figure``.
+    ``cell_inches`` is the width of an image on paper.
     """
     rows, columns, _, height, width = images.shape
     longest = max((len(label) for label in row_labels), default=0)
@@ -99,12 +81,9 @@ def image_blocks(
     headings: Sequence[str] = (),
     cell_inches: float = 0.34,
 ) -> Figure:
-    """Lay rows of blocks out on a page, all images the same size.
+    """Lay rows of blocks out on a page, all images ``cell_inches`` wide.
 
-    Args:
-        page: blocks, row by row; rows may have different lengths.
-        headings: a line above each row of blocks, in the colour of its first block.
-        cell_inches: the width of an image on paper.
+    A heading stands above each row of blocks, in the colour of its first block.
     """
     headings = headings or [""] * len(page)
     widths = [[_width(block, cell_inches) for block in row] for row in page]
@@ -178,14 +157,9 @@ def animate(
     *,
     there_and_back: bool = True,
 ) -> bytes:
-    """Turn images into an endless GIF, pixels kept crisp.
+    """Turn images with values in [0, 1] into the bytes of an endless GIF, pixels kept crisp.
 
-    Args:
-        frames: values in [0, 1], one or three channels.
-        there_and_back: play the frames in reverse too, so that the loop has no jump.
-
-    Returns:
-        The bytes of the file.
+    ``there_and_back`` plays the frames in reverse too, so that the loop has no jump.
     """
     if len(frames) == 0 or frames.shape[1] not in (1, 3):
         raise UserError(
@@ -199,14 +173,8 @@ def animate(
     if there_and_back:
         pictures += pictures[-2:0:-1]
     buffer = BytesIO()
-    pictures[0].save(
-        buffer,
-        format="GIF",
-        save_all=True,
-        append_images=pictures[1:],
-        duration=_FRAME_MILLISECONDS,
-        loop=0,
-    )
+    loop = {"append_images": pictures[1:], "duration": _FRAME_MILLISECONDS, "loop": 0}
+    pictures[0].save(buffer, format="GIF", save_all=True, **loop)
     return buffer.getvalue()
 
 

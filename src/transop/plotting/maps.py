@@ -60,14 +60,9 @@ def scale_map(
     row_labels: Sequence[str],
     column_labels: Sequence[str],
 ) -> Figure:
-    """Draw the class-by-operator table with strips of its highest and lowest cells beside it.
+    """Draw the average scale per class and operator, beside strips of its extreme cells.
 
-    Args:
-        values: average scale per class and operator.
-        high: strips of cells with a high scale, shown first.
-        low: strips of cells with a low scale.
-        row_labels: names of the classes.
-        column_labels: names of the operators.
+    The strips of cells with a high scale come first. Rows are classes, columns operators.
     """
     strips = [*high, *low]
     with look():

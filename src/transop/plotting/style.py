@@ -90,17 +90,11 @@ def write_figure(figure: Figure, file: Path) -> None:
 
 @dataclass(frozen=True)
 class About:
-    """The words of a picture, kept in the JSON file beside it; the report shows them.
+    """The words of a picture, kept in the JSON file beside it; the report shows them."""
 
-    Attributes:
-        title: a few words.
-        caption: what the picture shows and how to read it.
-        place: where a publication shows it, e.g. ``"Figure 4 of the paper"``, or nothing.
-    """
-
-    title: str
-    caption: str
-    place: str = ""
+    title: str  # a few words
+    caption: str  # what the picture shows and how to read it
+    place: str = ""  # where a publication shows it, e.g. "Figure 4 of the paper"
 
 
 def save_figure(
@@ -109,22 +103,14 @@ def save_figure(
     numbers: Mapping[str, np.ndarray] | None = None,
     about: About | None = None,
 ) -> list[Path]:
-    """Write a figure as PNG and SVG beside the numbers it was drawn from, atomically.
+    """Write a figure as PNG and SVG beside the numbers and words that go with it, atomically.
 
-    Args:
-        figure: what to write.
-        stem: the path without suffix, e.g. ``runs/demo/figures/operators``.
-        numbers: named arrays for the NPZ file; none writes none.
-        about: words for the JSON file; none writes none.
-
-    Returns:
-        The files written.
+    ``stem`` is the path without suffix; given arrays become an NPZ file, words a JSON file.
     """
     contents = {".png": render_figure(figure, "png"), ".svg": render_figure(figure, "svg")}
     if numbers is not None:
         buffer = BytesIO()
-        arrays: dict[str, Any] = dict(numbers)
-        np.savez_compressed(buffer, **arrays)
+        np.savez_compressed(buffer, **dict[str, Any](numbers))
         contents[".npz"] = buffer.getvalue()
     if about is not None:
         contents[".json"] = json.dumps({"about": asdict(about)}, indent=2).encode()

@@ -33,11 +33,7 @@ MEASURES = {
 def collect_curves(
     metrics: Sequence[Mapping[str, Any]],
 ) -> tuple[dict[str, Float[np.ndarray, "points 2"]], dict[str, str]]:
-    """Collect one curve per phase from lines of metrics.
-
-    Returns:
-        By phase, epochs beside values; and by phase, what the values are.
-    """
+    """Give for each phase epochs beside values, from lines of metrics, and what the values are."""
     curves, labels = {}, {}
     for phase in PHASES:
         lines = [m for m in metrics if m.get("phase") == phase and m.get("step", -1) >= 0]
@@ -70,10 +66,7 @@ def training_curves(
 def kept_curves(curves: Sequence[Mapping[str, Any]], identity: str) -> Figure:
     """Draw every source of scales as a curve; the last one, dashed, is the fixed scale.
 
-    Args:
-        curves: ``KeptCurve.as_dict()`` of each, as `transop.evaluation.measure_kept_curves`
-            gives them.
-        identity: whose opinion was kept, in words.
+    The curves are ``KeptCurve.as_dict()``; ``identity`` says whose opinion was kept.
     """
     kept, covered = [], []
     for number, curve in enumerate(curves):

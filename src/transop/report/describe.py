@@ -28,18 +28,16 @@ def headlines(run: Run) -> list[tuple[str, str, str]]:
     merged: dict[str, Any] = {}
     for facts in run.phases.values():
         merged |= facts
+    kept = f"; identity: {describe_identity(run.description.get('identity'))}"
     return [
-        (_shown(key, merged[key], run.description), name, _note(key, note, run))
+        (
+            _shown(key, merged[key], run.description),
+            name,
+            note + (kept if key.startswith("kept_") else ""),
+        )
         for key, (name, note) in HEADLINES.items()
         if isinstance(merged.get(key), int | float)
     ]
-
-
-def _note(key: str, note: str, run: Run) -> str:
-    """Say beside every kept share whose opinion was kept."""
-    if not key.startswith("kept_"):
-        return note
-    return f"{note}; identity: {describe_identity(run.description.get('identity'))}"
 
 
 def about(run: Run) -> list[tuple[str, str]]:
@@ -78,9 +76,9 @@ def phase_results(run: Run) -> dict[str, list[tuple[str, str]]]:
     """List what each phase measured, in words; the time it took comes first."""
     return {
         phase: [
-            (in_words(key), _result(key, value))
+            (in_words(key), duration(float(value)) if key == "seconds" else brief(value))
             for key, value in facts.items()
-            if isinstance(value, int | float | str)
+            if isinstance(value, int | float) or (isinstance(value, str) and key != "seconds")
         ]
         for phase, facts in run.phases.items()
     }
@@ -112,11 +110,6 @@ def duration(seconds: float) -> str:
 def brief(value: Any) -> str:
     """Write a number with as many digits as matter."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _result(key: str, value: float | str) -> str:
-    in_seconds = key == "seconds" and not isinstance(value, str)
-    return duration(float(value)) if in_seconds else brief(value)
 
 
 def _data(run: Run, size: int | None) -> str:

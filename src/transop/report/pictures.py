@@ -29,17 +29,11 @@ KEPT_ABOUT = About(
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture with its words.
+    """A picture with its words."""
 
-    Attributes:
-        name: of the file it was read from.
-        about: title, caption and place.
-        source: a ``data:`` address that holds the whole picture.
-    """
-
-    name: str
+    name: str  # of the file it was read from
     about: About
-    source: str
+    source: str  # a ``data:`` address that holds the whole picture
 
 
 def collect_pictures(folder: Path) -> list[Picture]:

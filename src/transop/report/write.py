@@ -9,19 +9,13 @@ from jinja2 import Environment, StrictUndefined
 
 from transop import __version__
 from transop.artifacts import write_atomically
+from transop.config import PHASES
 from transop.report.describe import about, duration, headlines, phase_results
 from transop.run import Run
 
 
 def render_report(path: Path) -> str:
-    """Describe a run as one HTML page that needs nothing outside itself.
-
-    Args:
-        path: the run folder.
-
-    Returns:
-        The page; pictures are inside it.
-    """
+    """Describe a run as one HTML page that needs nothing outside itself; pictures are inside it."""
     # Loads Matplotlib, which the explorer does not need for the words of ``describe``.
     from transop.report.pictures import collect_pictures, draw_curves, kept_identity
 
@@ -36,6 +30,7 @@ def render_report(path: Path) -> str:
         headlines=headlines(run),
         about=about(run),
         results=phase_results(run),
+        missing=[phase for phase in PHASES if phase not in run.phases],
         total=duration(run.seconds),
         curves=draw_curves(run.folder),
         pictures=[*collect_pictures(run.folder.figures), *([kept] if kept else [])],

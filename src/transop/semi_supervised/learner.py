@@ -37,25 +37,16 @@ _LENGTH = 0.2  # of a move, relative to the latent
 
 @dataclass(frozen=True)
 class FewLabelClassifier:
-    """A classifier, and how often it is right as far as the few labels can tell.
+    """A classifier, and how often it is right as far as the few labels can tell."""
 
-    Attributes:
-        network: maps images in [0, 1] to logits.
-        class_names: what the classes are called.
-        expected_accuracy: share of labelled images that were classified rightly while their own
-            label was hidden; None if that was not asked for.
-        standard_error: of the expected accuracy.
-        n_labelled, n_unlabelled: images it has learned from.
-        image_shape: channels, height and width of the images it takes.
-    """
-
-    network: nn.Module
+    network: nn.Module  # maps images in [0, 1] to logits
     class_names: tuple[str, ...]
+    # Share of labelled images that were classified rightly while their own label was hidden.
     expected_accuracy: float | None
-    standard_error: float | None
-    n_labelled: int
+    standard_error: float | None  # of the expected accuracy
+    n_labelled: int  # images it has learned from
     n_unlabelled: int
-    image_shape: tuple[int, ...]
+    image_shape: tuple[int, ...]  # channels, height and width of the images it takes
 
     @torch.inference_mode()
     def predict(self, images: Float[Tensor, "b c h w"]) -> list[str]:
@@ -101,7 +92,8 @@ def learn_from_few_labels(
     if model is None:
         model = fit(replace(data, labels=None), seed=seed, progress=progress)
     images = load_dataset(data, image_size=model.image_shape[1]).batch(slice(None))
-    learner = _Learner(images, model, len(names), settings or Consistency(), seed, progress)
+    graph = weigh_neighbours(model.encode(images).cpu(), progress=progress)
+    learner = _Learner(images, model, graph, len(names), settings or Consistency(), seed, progress)
     rows = np.flatnonzero(known >= 0)
     right = _cross_validate(learner, rows, known[rows], n_folds, seed) if n_folds else None
     return FewLabelClassifier(
@@ -136,27 +128,22 @@ def _read(
     return data, known, tuple(name for name in names if name != UNLABELLED)
 
 
+@dataclass(frozen=True)
 class _Learner:
     """Trains networks on different choices of labelled images, over one graph and one model."""
 
-    def __init__(
-        self,
-        images: Float[Tensor, "n c h w"],
-        model: ManifoldAutoencoder,
-        n_classes: int,
-        settings: Consistency,
-        seed: int,
-        progress: Progress,
-    ) -> None:
-        self.images, self._model, self._n_classes = images, model, n_classes
-        self._settings, self._seed, self._progress = settings, seed, progress
-        latents = model.encode(images)
-        self._graph = weigh_neighbours(latents.cpu(), progress=progress)
+    images: Float[Tensor, "n c h w"]
+    model: ManifoldAutoencoder
+    graph: Any  # of the images, as `weigh_neighbours` gives it
+    n_classes: int
+    settings: Consistency
+    seed: int
+    progress: Progress
 
     def train(self, rows: Int[np.ndarray, " m"], labels: Int[np.ndarray, " m"]) -> nn.Module:
         """Train a network that knows the labels of some rows."""
-        generator = torch.Generator().manual_seed(self._seed)
-        opinion = torch.from_numpy(spread_labels(self._graph, rows, labels, self._n_classes))
+        generator = torch.Generator().manual_seed(self.seed)
+        opinion = torch.from_numpy(spread_labels(self.graph, rows, labels, self.n_classes))
         labelled, truth = torch.from_numpy(rows), torch.from_numpy(labels)
         augment = self._augment(generator)
 
@@ -169,18 +156,18 @@ class _Learner:
             plain = self.images[chosen]
             return chosen, plain, augment(plain)
 
-        channels, size, _ = self._model.image_shape
+        channels, size, _ = self.model.image_shape
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._seed)
-            network = LeNet(image_size=size, channels=channels, n_classes=self._n_classes)
+            torch.manual_seed(self.seed)
+            network = LeNet(image_size=size, channels=channels, n_classes=self.n_classes)
         trained, _ = train_consistently(
             network,
             draw_labelled,
             draw_unlabelled,
-            self._settings,
-            class_shares=torch.bincount(truth, minlength=self._n_classes) / len(truth),
+            self.settings,
+            class_shares=torch.bincount(truth, minlength=self.n_classes) / len(truth),
             opinion=opinion.float(),
-            progress=self._progress,
+            progress=self.progress,
         )
         return trained
 
@@ -190,7 +177,7 @@ class _Learner:
         Without an encoder all coefficients have one scale, which is chosen so that a move is a
         fifth as long as the latent itself: longer ones change what an image shows.
         """
-        model = self._model
+        model = self.model
         if model.coefficient_encoder is not None:
             return TransportAugment(model, p=0.75, generator=generator)
         points = model.encode(self.images[:_AT_ONCE])

@@ -51,15 +51,18 @@ def make_attribute_classifier(
 ) -> tuple[AttributeNet, dict[str, Any]]:
     """Build the attribute classifier the settings ask for, and what builds it again."""
     settings = session.settings.classifier
-    names = attributes_to_tell(settings, dataset)
-    weights = _imagenet_weights(settings)
-    network = build_attribute_net(names, trunk=settings.trunk, imagenet_weights=weights)
+    names = _attributes_to_tell(settings, dataset)
+    weights: str | Path | None = settings.imagenet_weights
+    if weights == "published":
+        weights = published_resnet(cache_folder())
+    path = None if weights is None else Path(weights)
+    network = build_attribute_net(names, trunk=settings.trunk, imagenet_weights=path)
     prefer_channels_last(network)
     numbers = {"attribute_names": list(names), "trunk": settings.trunk}
     return network, {"network": "attributes", "numbers": numbers}
 
 
-def attributes_to_tell(settings: ClassifierSettings, dataset: ImageDataset) -> tuple[str, ...]:
+def _attributes_to_tell(settings: ClassifierSettings, dataset: ImageDataset) -> tuple[str, ...]:
     """Name the attributes to learn: those asked for, else the paper's sixteen, else all."""
     if dataset.attributes is None or dataset.meta.attribute_names is None:
         raise SettingsError(
@@ -93,12 +96,6 @@ def attribute_columns(
     return values
 
 
-def _imagenet_weights(settings: ClassifierSettings) -> Path | None:
-    if settings.imagenet_weights == "published":
-        return published_resnet(cache_folder())
-    return None if settings.imagenet_weights is None else Path(settings.imagenet_weights)
-
-
 def train_attributes(
     session: Session, network: AttributeNet, dataset: ImageDataset, model: ManifoldAutoencoder
 ) -> None:
@@ -122,6 +119,9 @@ def train_attributes(
         modules={"classifier": network, "weighting": weighting},
         optimisers={"classifier": optimiser},
     )
+    names = network.attribute_names
+    held_out = dataset.splits.get("validation", held_out_rows(dataset))
+    held_out_truth = torch.from_numpy(attribute_columns(dataset, names, held_out))
     network.train()
     for step in loop:
         (chosen,) = loop.batch()
@@ -130,7 +130,6 @@ def train_attributes(
             images[:n_shown] = model.reconstruct(images[:n_shown])
         with session.seeded(PHASE, "dropout", step):  # so that a resumed run drops the same units
             logits = wrapped(images).float()
-        names = network.attribute_names
         truth = torch.from_numpy(attribute_columns(dataset, names, chosen.numpy()))
         losses = attribute_losses(logits, truth.to(logits.device))
         if not loop.minimise(optimiser, weighting(losses)):
@@ -138,23 +137,13 @@ def train_attributes(
         correct = (logits.argmax(2) == (truth > 0).to(logits.device)).float().mean().item()
         loop.record(loss=losses.mean().item(), accuracy=correct)
         if (step + 1) % loop.steps_per_epoch == 0 and step + 1 < loop.n_steps:
-            weighting.update(_validation_losses(network, dataset).to(session.device))
+            logits = _predict(network, dataset, held_out)
+            weighting.update(attribute_losses(logits, held_out_truth).to(session.device))
             network.train()
 
 
-def _validation_losses(network: AttributeNet, dataset: ImageDataset) -> Float[Tensor, " k"]:
-    rows = dataset.splits.get("validation", held_out_rows(dataset))
-    logits = _predict(network, dataset, rows)
-    truth = attribute_columns(dataset, network.attribute_names, rows)
-    return attribute_losses(logits, torch.from_numpy(truth))
-
-
 def attribute_accuracies(network: AttributeNet, dataset: ImageDataset) -> dict[str, Any]:
-    """Measure every attribute on held-out images.
-
-    Returns:
-        The mean accuracy, that of always giving the more frequent answer, and each attribute's.
-    """
+    """Measure every attribute on held-out images, beside always giving the more frequent answer."""
     rows = held_out_rows(dataset)
     present = attribute_columns(dataset, network.attribute_names, rows) > 0
     guesses = _predict(network, dataset, rows).argmax(2).numpy() == 1

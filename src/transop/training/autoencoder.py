@@ -69,7 +69,7 @@ def train_autoencoder(
     prefer_channels_last(network)
     network.train()
     settings, rows = session.settings.autoencoder, Rows(torch.from_numpy(dataset.splits["train"]))
-    optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate)
+    optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate, fused=True)
     wrapped = session.set_up(network)
     noise = session.generator(PHASE, "noise")
     loop = Loop.over(

@@ -43,13 +43,8 @@ def train_classifier(
 ) -> dict[str, Any]:
     """Give a model its identity: from labels or attributes, the user's classifier, or the graph.
 
-    Args:
-        session: the run; ``identity.source`` says which of them.
-        model: gets the identity.
-        dataset: the images.
-
-    Returns:
-        Whose opinion it is, and how good it is, where that can be measured.
+    ``identity.source`` says which of them. What is returned is whose opinion it is, and how good
+    it is, where that can be measured.
     """
     source = choose_source(session.settings, dataset)
     if source is None:
@@ -168,7 +163,7 @@ def _train(
     """Train a classifier on targets: a class number each, or a share of every class."""
     settings = session.settings.classifier
     optimiser = torch.optim.Adam(
-        classifier.parameters(), settings.learning_rate, weight_decay=WEIGHT_DECAY
+        classifier.parameters(), settings.learning_rate, weight_decay=WEIGHT_DECAY, fused=True
     )
     wrapped = session.set_up(classifier)
     loop = Loop.over(

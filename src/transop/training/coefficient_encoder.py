@@ -7,17 +7,16 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import kl_div, log_softmax, one_hot
+from torch.nn.functional import kl_div, log_softmax
 
 from transop.data import ImageDataset
-from transop.errors import SettingsError
 from transop.evaluation import far_scale
 from transop.identity import Identity
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder
 from transop.operators import laplace_kl, sample_moves
 from transop.training.distillation import Classify, ask_classifier, distil
-from transop.training.latents import encode_split, make_pairs
+from transop.training.latents import encode_in, make_pairs
 from transop.training.loop import Loop
 from transop.training.measures import measure_moves
 from transop.training.neighbour_scales import neighbour_scales
@@ -40,14 +39,8 @@ def train_coefficient_encoder(
     Differs from the paper: the prior term is averaged over living operators only, so that its
     weight does not depend on how many died.
 
-    Args:
-        session: the run.
-        model: needs operators and a classifier; gets its coefficient encoder.
-        dataset: the images, and labels if the targets are labels.
-
-    Returns:
-        How often sampled moves keep identity and how far they go, on held-out images, and whose
-        opinion identity is.
+    The model needs operators and a classifier. What is returned is how often sampled moves keep
+    identity and how far they go, on held-out images, and whose opinion identity is.
     """
     settings = session.settings.coefficient_encoder
     identity, multiplier = Identity.of(model), settings.scale_multiplier
@@ -60,13 +53,10 @@ def train_coefficient_encoder(
         ).to(session.device)
     for module in (model.autoencoder, identity.network):
         module.eval().requires_grad_(False)
-    latents = encode_split(
-        model.autoencoder, dataset, ranks=session.ranks, progress=session.progress
-    )
-    latents = latents / model.latent_scale
+    latents = encode_in(session, model.autoencoder, dataset) / model.latent_scale
     prior = _prior(session, model, dataset, latents)
     numbers: dict[str, Any] = {"identity": identity.describe()}
-    targets = _Targets(session, model, dataset, latents)
+    targets = _Targets(session, model, latents)
     classify: Classify = lambda points: model.classify_latents(points, gradients=True)  # noqa: E731
     if settings.distil and identity.domain == "image":
         classify, numbers["distilled_agreement"] = distil(
@@ -105,29 +95,14 @@ def _prior(
 
 
 class _Targets:
-    """The opinion every moved point should keep, as log-probabilities."""
+    """The classifier's opinion, which every moved point should keep, as log-probabilities."""
 
     def __init__(
-        self,
-        session: Session,
-        model: ManifoldAutoencoder,
-        dataset: ImageDataset,
-        latents: Float[Tensor, "n d"],
+        self, session: Session, model: ManifoldAutoencoder, latents: Float[Tensor, "n d"]
     ) -> None:
-        labels = session.settings.coefficient_encoder.target == "labels"
-        told = model.names_classes and Identity.of(model).source != "graph"
-        if labels and (dataset.labels is None or not told):
-            raise SettingsError(
-                f"coefficient_encoder.target = 'labels', but data set '{dataset.meta.name}' "
-                "has none or the identity is not a class; use 'classifier'"
-            )
         self._session, self._model, self._latents = session, model, latents
         self.outputs = tuple(model.classify_latents(latents[:1]).shape[1:])
         self._known: Tensor | None = None
-        if labels and dataset.labels is not None:
-            truth = torch.from_numpy(dataset.labels[dataset.splits["train"]])
-            known = one_hot(truth, self.outputs[0]).float().clamp_min(1e-12).log()
-            self._known = known.to(latents.device)
 
     def at(self, rows: Tensor) -> Float[Tensor, "b ..."]:
         """Give the target of some training images.
@@ -151,7 +126,7 @@ def _train(
     prior: Float[Tensor, "#n m"],
 ) -> None:
     settings = session.settings.coefficient_encoder
-    optimiser = torch.optim.Adam(encoder.parameters(), settings.learning_rate)
+    optimiser = torch.optim.Adam(encoder.parameters(), settings.learning_rate, fused=True)
     noise = session.generator(PHASE, "coefficients")
     operators, living = model.operators.operators.detach(), model.operators.living()
     wrapped = session.set_up(encoder)
@@ -207,9 +182,8 @@ def _closing_numbers(
 ) -> dict[str, Any]:
     living = model.operators.living()
     scales = model.scales_at(latents[:10_000]).mean(0)
-    numbers = measure_moves(model, dataset, session.generator(PHASE, "measure"))
     return {
-        **numbers,
+        **measure_moves(model, dataset, session.generator(PHASE, "measure")),
         "mean_scale": float(scales[living].mean()) if bool(living.any()) else 0.0,
         "mean_scales": [round(v, 5) for v in scales.tolist()],
     }

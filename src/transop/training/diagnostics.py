@@ -52,29 +52,30 @@ class OperatorMonitor:
 
         Differs from the paper: a step counts as harmful when the whole objective rose. Towards
         the end of training decay and fit hold each other, and a step that gives a little of the
-        one for more of the other does no harm.
-
-        Args:
-            coefficients: of the step's pairs.
-            before: data term of every pair before the step.
-            after: the same after it.
-            eased: by how much the step lowered the regularisation (decay and real parts).
+        one for more of the other does no harm. ``eased`` is by how much the step lowered the
+        regularisation (decay and real parts).
 
         Returns:
             E_diff averaged over the batch; positive for a step that helped.
         """
         difference = float((before - after).mean())
         used = coefficients != 0
-        counts = torch.bincount(used.sum(1), minlength=coefficients.shape[1] + 1).tolist()
-        reach = coefficients.abs().sum(0).tolist()
-        m = self.memory
-        m["steps"] = m.get("steps", 0) + 1
-        m["negative"] = m.get("negative", 0) + (difference < 0)
-        m["harmful"] = m.get("harmful", 0) + (difference + eased < 0)
-        m["difference"] = m.get("difference", 0.0) + difference
-        m["histogram"] = _added(m.get("histogram"), counts)
-        m["uses"] = _added(m.get("uses"), used.sum(0).tolist())
-        m["reach"] = _added(m.get("reach"), reach)
+        seen: dict[str, Any] = {
+            "steps": 1,
+            "negative": int(difference < 0),
+            "harmful": int(difference + eased < 0),
+            "difference": difference,
+            "histogram": torch.bincount(used.sum(1), minlength=used.shape[1] + 1).tolist(),
+            "uses": used.sum(0).tolist(),
+            "reach": coefficients.abs().sum(0).tolist(),
+        }
+        for name, value in seen.items():
+            so_far = self.memory.get(name)
+            if so_far is not None and isinstance(value, list):
+                value = [a + b for a, b in zip(so_far, value, strict=True)]
+            elif so_far is not None:
+                value = so_far + value
+            self.memory[name] = value
         return difference
 
     def review(
@@ -82,12 +83,7 @@ class OperatorMonitor:
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """Summarise the steps since the last review and start counting anew.
 
-        Args:
-            operators: the dictionary as it is now.
-            latents: some latent points, in scaled units.
-
-        Returns:
-            Numbers for the metrics, and a finding for every sign of failure.
+        What is returned are numbers for the metrics, and a finding for every sign of failure.
         """
         counted, self.memory = self.memory, {"latent_start": self.memory.get("latent_start")}
         numbers = _describe(operators, latents)
@@ -95,7 +91,10 @@ class OperatorMonitor:
             self.memory["latent_start"] = numbers["latent_magnitude"]
         if counted.get("steps"):
             numbers |= _describe_steps(counted)
-        signs = _signs(numbers, counted, self.memory["latent_start"], self.section)
+        signs = _signs_of_size(numbers, self.memory["latent_start"], self.section)
+        if counted.get("steps", 0) >= _ENOUGH_STEPS:
+            signs |= _signs_of_use(numbers, self.section)
+            signs |= _signs_of_motion(numbers, self.section)
         return numbers, signs
 
     def explain_overflow(self) -> str:
@@ -138,16 +137,6 @@ def _describe_steps(counted: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _signs(
-    numbers: dict[str, Any], counted: dict[str, Any], latent_start: float, section: str
-) -> dict[str, str]:
-    """Name every sign of failure the numbers show, each with what to change."""
-    signs = _signs_of_size(numbers, latent_start, section)
-    if counted.get("steps", 0) >= _ENOUGH_STEPS:
-        signs |= _signs_of_use(numbers, section) | _signs_of_motion(numbers, section)
-    return signs
-
-
 def _signs_of_size(numbers: dict[str, Any], latent_start: float, section: str) -> dict[str, str]:
     signs = {}
     magnitudes = numbers["magnitudes"]
@@ -187,12 +176,8 @@ def _signs_of_use(numbers: dict[str, Any], section: str) -> dict[str, str]:
 
 def _signs_of_motion(numbers: dict[str, Any], section: str) -> dict[str, str]:
     signs = {}
-    moves = zip(
-        numbers["mean_coefficients"],
-        numbers["real_parts"],
-        numbers["magnitudes"],
-        strict=True,
-    )
+    names = ("mean_coefficients", "real_parts", "magnitudes")
+    moves = zip(*(numbers[name] for name in names), strict=True)
     # Three times the coefficient of a typical path: an extrapolation to t = 3.
     growth = [3 * reach * rate for reach, rate, norm in moves if norm > _ALIVE]
     running_away = sum(g > _FAST_GROWTH for g in growth)
@@ -209,7 +194,3 @@ def _signs_of_motion(numbers: dict[str, Any], section: str) -> dict[str, str]:
             f"{section}.operator_decay or the network's learning rate"
         )
     return signs
-
-
-def _added(total: list[Any] | None, more: list[Any]) -> list[Any]:
-    return more if total is None else [a + b for a, b in zip(total, more, strict=True)]

@@ -18,21 +18,10 @@ PHASE = "distillation"
 _WIDTH = 512
 _STEPS_PER_SAMPLE = 1 / 20  # 60,000 samples: 3,000 steps of 500
 _BATCH = 500
+_RATE = 2e-3
 _ASKED = 1000  # points decoded at once
 
 Classify = Callable[[Float[Tensor, "b d"]], Float[Tensor, "b ..."]]
-
-
-def _stand_in(latent_dimension: int, outputs: tuple[int, ...]) -> nn.Sequential:
-    """Build the network from scaled latents to the logits of classifier(decoder(z))."""
-    return nn.Sequential(
-        nn.Linear(latent_dimension, _WIDTH),
-        nn.ReLU(),
-        nn.Linear(_WIDTH, _WIDTH),
-        nn.ReLU(),
-        nn.Linear(_WIDTH, prod(outputs)),
-        nn.Unflatten(1, outputs),
-    )
 
 
 def distil(
@@ -50,14 +39,19 @@ def distil(
     Half the samples are training latents, half are training latents moved by coefficients drawn
     from the prior, so that the stand-in also knows the places the operators lead to.
 
-    ``outputs`` is the shape of one point's logits: (classes,), or (attributes, 2).
-
-    Returns:
-        The stand-in, and how often it names the same class on points it has not seen.
+    ``outputs`` is the shape of one point's logits: (classes,), or (attributes, 2). With the
+    stand-in comes how often it names the same class on points it has not seen.
     """
     with session.seeded("weights", PHASE):
-        student = _stand_in(latents.shape[1], outputs).to(session.device)
-    optimiser = torch.optim.Adam(student.parameters(), 1e-3)
+        student = nn.Sequential(
+            nn.Linear(latents.shape[1], _WIDTH),
+            nn.ReLU(),
+            nn.Linear(_WIDTH, _WIDTH),
+            nn.ReLU(),
+            nn.Linear(_WIDTH, prod(outputs)),
+            nn.Unflatten(1, outputs),
+        ).to(session.device)
+    optimiser = torch.optim.Adam(student.parameters(), _RATE, fused=True)
     n_steps = int(n_samples * _STEPS_PER_SAMPLE)
     choice = session.generator(PHASE, "choice")
     loop = Loop(
@@ -83,7 +77,7 @@ def distil(
         value = kl_div(guess, opinions[rows], reduction="batchmean", log_target=True)
         if not loop.check(value):
             continue
-        loop.descend(optimiser, value, 1e-3 * (1 - step / n_steps))
+        loop.descend(optimiser, value, _RATE * (1 - step / n_steps))
         loop.record(loss=value.item())
     loop.save()  # the next loop may be interrupted: this one need not be run again
     student.eval()

@@ -7,9 +7,9 @@ network fixed. Coefficients are always inferred by the fast solver and held fixe
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -96,9 +96,7 @@ def fine_tune(
     tuner = _Tuner(session, model, Anchor(latents))
     beyond = None
     if beyond_weight > 0:
-        beyond = Beyond(
-            session, model, dataset, pairs, latents=latents.cpu(), infer=tuner.learner.infer
-        )
+        beyond = Beyond(session, model, dataset, pairs, latents.cpu(), tuner.learner.infer)
     loop = Loop.over(
         session,
         PHASE,
@@ -154,7 +152,7 @@ class _Tuner:
         self._settings, self._extras = settings.fine_tuning, settings.beyond_paper
         objective = settings.fine_tuning_objective
         self.learner = DictionaryLearner(session, model.operators, PHASE, objective)
-        self.optimiser = torch.optim.Adam(model.autoencoder.parameters())
+        self.optimiser = torch.optim.Adam(model.autoencoder.parameters(), fused=True)
         decodes = self._extras.arrival_weight > 0
         self._through = session.set_up(_Through(model.autoencoder, decode_moved=decodes))
         self.watched: Tensor = torch.zeros(1, model.latent_dimension)
@@ -208,7 +206,8 @@ class _Tuner:
         """Carry the first half of a batch to the second half, differentiably but for c."""
         z0, z1 = self._scaled(raw).chunk(2)
         coefficients = self.learner.infer(z0.detach(), z1.detach())
-        moved = transport(self._model.operators.operators.detach(), coefficients, z0)
+        with torch.autocast(raw.device.type, enabled=False):  # paths need single precision
+            moved = transport(self._model.operators.operators.detach(), coefficients, z0)
         return moved * self._model.latent_scale
 
     def _distance(self, raw: Float[Tensor, "b d"], moved: Float[Tensor, "h d"]) -> Tensor:
@@ -233,6 +232,7 @@ SPARSITY_WEIGHT = 0.01  # of these paths
 Infer = Callable[[Tensor, Tensor, float], Tensor]
 
 
+@dataclass(frozen=True)
 class Beyond:
     """Paths between any two training images, followed past the second one.
 
@@ -247,20 +247,12 @@ class Beyond:
     some distance misses by three times that distance at t = 3.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        model: ManifoldAutoencoder,
-        dataset: ImageDataset,
-        pairs: PairSource,
-        *,
-        latents: Float[Tensor, "n d"],
-        infer: Infer,
-    ) -> None:
-        """Prepare to draw paths; latents of the training images are in scaled units."""
-        self._session, self._model, self._infer = session, model, infer
-        self._dataset, self._pairs, self._latents = dataset, pairs, latents
-        self._rows = dataset.splits["train"]
+    session: Session
+    model: ManifoldAutoencoder
+    dataset: ImageDataset
+    pairs: PairSource
+    latents: Float[Tensor, "n d"]  # of the training images, in scaled units
+    infer: Infer
 
     @torch.no_grad()
     def sample(
@@ -268,43 +260,29 @@ class Beyond:
     ) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b c h w"]] | None:
         """Give raw latents beyond the ends of paths and an image for each.
 
-        Args:
-            step: decides what is drawn, so that a resumed run draws the same.
-            batch_size: of all devices together; each gets its share.
-
-        Returns:
-            None, on every device, if the network gives values that are not finite on any of them.
+        The step decides what is drawn, so that a resumed run draws the same. The batch is that of
+        all devices together; each gets its share. If the network gives values that are not finite
+        on any of them, all get None.
         """
-        generator = self._session.generator("fine_tuning", "beyond", step)
-        drawn = torch.randint(len(self._rows), (2 * batch_size,), generator=generator)
-        around = self._pairs.around(drawn[batch_size:], generator)
+        session, scale = self.session, self.model.latent_scale
+        generator = session.generator("fine_tuning", "beyond", step)
+        drawn = torch.randint(len(self.latents), (2 * batch_size,), generator=generator)
+        around = self.pairs.around(drawn[batch_size:], generator)
         times = 1 + (REACH - 1) * torch.rand(batch_size, 1, generator=generator)
-        ranks = self._session.ranks
-        share = slice(ranks.rank, None, ranks.n_ranks)
-        starts, ends = (half[share] for half in drawn.chunk(2))
-        raw = self._model.autoencoder.encode(self._images(torch.cat([starts, ends])))
+        share = slice(session.ranks.rank, None, session.ranks.n_ranks)
+        raw = self.model.autoencoder.encode(
+            self._images(torch.cat([half[share] for half in drawn.chunk(2)]))
+        )
         # All devices must agree, or only some of them would report numbers of this step.
-        if self._session.any_device(not bool(torch.isfinite(raw).all())):
+        if session.any_device(not bool(torch.isfinite(raw).all())):
             return None
-        points = self._follow(raw, times[share].to(raw.device))
-        nearest = self._nearest(points, around[share])
-        return points * self._model.latent_scale, self._images(nearest)
-
-    def _follow(
-        self, raw: Float[Tensor, "n d"], times: Float[Tensor, "b 1"]
-    ) -> Float[Tensor, "b d"]:
-        """Carry the first half of some latents to the second half and on, in scaled units."""
-        z0, z1 = (raw.float() / self._model.latent_scale).chunk(2)
-        coefficients = self._infer(z0, z1, SPARSITY_WEIGHT)
-        return transport(self._model.operators.operators.detach(), times * coefficients, z0)
-
-    def _nearest(
-        self, points: Float[Tensor, "b d"], around: Int64[Tensor, "b k"]
-    ) -> Int64[Tensor, " b"]:
-        """Choose, for every point, the image whose latent is nearest."""
-        distances = (self._latents[around] - points.cpu()[:, None]).square().sum(-1)
-        return around.gather(1, distances.argmin(1, keepdim=True))[:, 0]
+        z0, z1 = (raw.float() / scale).chunk(2)
+        coefficients = times[share].to(raw.device) * self.infer(z0, z1, SPARSITY_WEIGHT)
+        points = transport(self.model.operators.operators.detach(), coefficients, z0)
+        distances = (self.latents[around[share]] - points.cpu()[:, None]).square().sum(-1)
+        nearest = around[share].gather(1, distances.argmin(1, keepdim=True))[:, 0]
+        return points * scale, self._images(nearest)
 
     def _images(self, positions: Int64[Tensor, " b"]) -> Float[Tensor, "b c h w"]:
-        rows: np.ndarray = self._rows[positions.numpy()]
-        return load_images(self._dataset, rows, self._session)
+        rows = self.dataset.splits["train"][positions.numpy()]
+        return load_images(self.dataset, rows, self.session)

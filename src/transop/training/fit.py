@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from transop.artifacts import RunFolder
 from transop.config import Settings, as_override, load_settings
@@ -20,13 +21,13 @@ from transop.inputs import check_callable, check_flag, check_kind, check_path, c
 from transop.model import ManifoldAutoencoder
 from transop.networks import ModuleAutoencoder, build_autoencoder, prefer_channels_last
 from transop.operators import TransportOperators
-from transop.progress import Progress
+from transop.progress import Progress, silent
 from transop.training.autoencoder import obtain_autoencoder
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.diagnostics import OperatorMonitor
 from transop.training.fine_tuning import fine_tune
-from transop.training.latents import check_backbone, encode_split, make_pairs
+from transop.training.latents import check_backbone, encode_in, make_pairs
 from transop.training.measures import held_out_rows, measure_reconstruction
 from transop.training.operators import choose_weights, recall_weights, train_operators
 from transop.training.own_modules import build_own_model, own_modules
@@ -79,36 +80,22 @@ def fit(
         from transop.training.timed import fit_in_time  # it plans with what is defined here
 
         images = source if labels is None else load_dataset(source, labels=labels)
-        return fit_in_time(
-            images,
-            minutes,
-            out=place,
-            seed=0 if seed is None else check_seed("seed", seed),
-            device=device or "auto",
-            progress=progress,
-        )
-    extra = [as_override("runtime.device", device)] if device is not None else []
+        number = 0 if seed is None else check_seed("seed", seed)
+        return fit_in_time(images, minutes, place, number, device or "auto", progress or silent)
+    chosen = load_settings("demo" if recipe is None else recipe, overrides, changes=settings)
+    named = isinstance(source, str | Path) and labels is None
+    extra = [as_override("data.source", str(source))] if named else []
+    if device is not None:
+        extra.append(as_override("runtime.device", device))
     if seed is not None:
         extra.append(f"runtime.seed={check_seed('seed', seed)}")
-    named = isinstance(source, str | Path) and labels is None
-    extra += [as_override("data.source", str(source))] if named else []
-    chosen = load_settings(
-        "demo" if recipe is None else recipe, _joined(overrides, extra), changes=settings
-    )
+    chosen = chosen.updated(extra)
     if resume and (place is None or not place.exists()):
         raise ArtifactError(f"resume=True, but there is no run in out = {out!r} to continue")
     dataset = None if named else dataset_from_settings(chosen.data, source, labels=labels)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch) if place is None else place)
         return train(chosen, folder, dataset=dataset, resume=resume, progress=progress)
-
-
-def _joined(overrides: Iterable[str], extra: list[str]) -> list[str]:
-    if not isinstance(overrides, list | tuple):
-        raise SettingsError(
-            f"overrides = {show(overrides)}; pass a list such as ['autoencoder.epochs=2']"
-        )
-    return [*overrides, *extra]
 
 
 def train(
@@ -132,43 +119,37 @@ def train(
     """
     if settings.operators.epochs > 0 or settings.fine_tuning.epochs > 0:
         check_backbone(settings.pairs)
-    plan = TrainingPlan(ManifoldAutoencoder, build_model, wanted_phases, _load_model)
+    plan = TrainingPlan(load_model, build_model, wanted_phases)
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
 
 
 def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]:
     """Leave out the phases that have nothing to do or nothing to learn from."""
-    epochs = {name: getattr(settings, name).epochs for name in PHASES}
-    wanted = {name: phase for name, phase in PHASES.items() if epochs[name] > 0}
+    wanted = {name for name in PHASES if getattr(settings, name).epochs > 0}
     if settings.autoencoder.weights is not None or settings.autoencoder.factory is not None:
-        wanted["autoencoder"] = PHASES["autoencoder"]
+        wanted.add("autoencoder")
     if settings.classifier.weights is not None:
-        wanted["classifier"] = PHASES["classifier"]
+        wanted.add("classifier")
     if "classifier" in wanted and choose_source(settings, dataset) is None:
         logger.warning(
             "data set '%s' has no labels that differ and too few images for a neighbour graph: no "
             "identity and no coefficient encoder (moves go half the way to the nearest image)",
             dataset.meta.name,
         )
-        del wanted["classifier"]
+        wanted.remove("classifier")
     if "classifier" not in wanted:
-        wanted.pop("coefficient_encoder", None)
-    return {name: PHASES[name] for name in PHASES if name in wanted}
+        wanted.discard("coefficient_encoder")
+    return {name: phase for name, phase in PHASES.items() if name in wanted}
 
 
 def _autoencoder_phase(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
-    if isinstance(model.autoencoder, ModuleAutoencoder):
-        return _describe_modules(model, dataset)
-    obtain_autoencoder(session, model.autoencoder, dataset)
-    return dict(measure_reconstruction(model, dataset))
-
-
-def _describe_modules(model: ManifoldAutoencoder, dataset: ImageDataset) -> dict[str, Any]:
-    """Measure modules of the user's own, which are taken as they are."""
     network = model.autoencoder
-    assert isinstance(network, ModuleAutoencoder)
+    if not isinstance(network, ModuleAutoencoder):
+        obtain_autoencoder(session, network, dataset)
+        return dict(measure_reconstruction(model, dataset))
+    # Modules of the user's own are taken as they are.
     numbers: dict[str, Any] = {"latent_dimension": network.own.latent_dimension}
     if network.principal is not None:
         numbers["explained_variance"] = network.principal.explained
@@ -182,13 +163,10 @@ def _operator_phase(
     session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
 ) -> dict[str, Any]:
     pairs = make_pairs(session, model.autoencoder, dataset)
-    latents = encode_split(
-        model.autoencoder, dataset, ranks=session.ranks, progress=session.progress
-    )
+    latents = encode_in(session, model.autoencoder, dataset)
     chosen = choose_weights(session, latents, pairs)
     numbers = chosen | train_operators(session, model, latents, pairs)
-    some = model.encode(dataset.batch(dataset.splits["train"][:2000]))
-    model.prior_scale = half_way_scale(model.operators.operators.detach(), some)
+    _set_prior_scale(model, dataset)
     if dataset.labels is not None:
         numbers["label_agreement"] = pairs.label_agreement(dataset.labels)
     return {**numbers, "latent_scale": model.latent_scale}
@@ -204,10 +182,16 @@ def _fine_tuning_phase(
         return {}
     recall_weights(session)
     fine_tune(session, model, dataset, make_pairs(session, model.autoencoder, dataset))
-    some = model.encode(dataset.batch(dataset.splits["train"][:2000]))
-    model.prior_scale = half_way_scale(model.operators.operators.detach(), some)
+    some = _set_prior_scale(model, dataset)
     numbers, _ = OperatorMonitor("fine_tuning").review(model.operators, some)
     return {**measure_reconstruction(model, dataset), **numbers}
+
+
+def _set_prior_scale(model: ManifoldAutoencoder, dataset: ImageDataset) -> Tensor:
+    """Let moves go half the way to the nearest image; give the latents this was found on."""
+    some = model.encode(dataset.batch(dataset.splits["train"][:2000]))
+    model.prior_scale = half_way_scale(model.operators.operators.detach(), some)
+    return some
 
 
 PHASES: dict[str, Phase] = {
@@ -219,13 +203,12 @@ PHASES: dict[str, Phase] = {
 }
 
 
-def _load_model(
+def load_model(
     settings: Settings, folder: Path, device: torch.device | None
 ) -> ManifoldAutoencoder:
     """Load the model of a run that is being trained, with the modules its settings name."""
-    if settings.autoencoder.factory is None:
-        return ManifoldAutoencoder.from_pretrained(folder, device=device)
-    encoder, decoder = own_modules(settings.autoencoder)
+    own = settings.autoencoder
+    encoder, decoder = (None, None) if own.factory is None else own_modules(own)
     return ManifoldAutoencoder.from_pretrained(
         folder, device=device, encoder=encoder, decoder=decoder
     )
@@ -235,26 +218,24 @@ def build_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:
     """Build the untrained model that the settings describe."""
     settings = session.settings
     if settings.autoencoder.factory is not None:
-        return build_own_model(session, dataset)
-    with session.seeded("weights", "autoencoder"):
-        network = build_autoencoder(
-            settings.autoencoder.network,
-            image_size=dataset.image_size,
-            channels=dataset.n_channels,
-            latent_dimension=settings.autoencoder.latent_dimension,
-            width=settings.autoencoder.width,
-        )
-    operators = TransportOperators(
+        model = build_own_model(session, dataset)
+    else:
+        with session.seeded("weights", "autoencoder"):
+            network = build_autoencoder(
+                settings.autoencoder.network,
+                image_size=dataset.image_size,
+                channels=dataset.n_channels,
+                latent_dimension=settings.autoencoder.latent_dimension,
+                width=settings.autoencoder.width,
+            )
+        prefer_channels_last(network)
+        model = ManifoldAutoencoder(network, TransportOperators(1, network.shape.latent_dimension))
+    model.operators = TransportOperators(
         settings.operators.n_operators,
-        settings.autoencoder.latent_dimension,
+        model.autoencoder.shape.latent_dimension,
         n_blocks=settings.operators.n_blocks,
         generator=session.generator("weights", "operators"),
     )
-    model = ManifoldAutoencoder(
-        network,
-        operators,
-        sparsity_weight=settings.objective.sparsity_weight,
-        class_names=dataset.meta.class_names,
-    )
-    prefer_channels_last(model)
+    model.sparsity_weight = settings.objective.sparsity_weight
+    model.class_names = dataset.meta.class_names
     return model

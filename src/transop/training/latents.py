@@ -31,14 +31,9 @@ def encode_split(
     ranks: Ranks = ALONE,
     progress: Progress = silent,
 ) -> Float[Tensor, "n d"]:
-    """Encode the images of a split, in raw latent units, in the order of the split.
+    """Encode the images of a split in evaluation mode, in raw latent units, in the split's order.
 
-    Args:
-        network: encodes, in evaluation mode.
-        dataset: the images.
-        split: which of them.
-        ranks: the processes that share the work; all of them get all latents.
-        progress: announces the chunks.
+    The processes of ``ranks`` share the work, and all of them get all latents.
     """
     rows = dataset.splits[split]
     device = next(chain(network.parameters(), network.buffers())).device
@@ -54,6 +49,13 @@ def encode_split(
     latents = collect_rows(chunks, len(rows))
     network.train(was_training)
     return latents
+
+
+def encode_in(
+    session: Session, network: Autoencoder, dataset: ImageDataset
+) -> Float[Tensor, "n d"]:
+    """Encode the training images by all processes of a run, in raw latent units."""
+    return encode_split(network, dataset, ranks=session.ranks, progress=session.progress)
 
 
 def find_latent_scale(latents: Float[Tensor, "n d"]) -> float:
@@ -101,15 +103,9 @@ def pairs_by_settings(
     ranks: Ranks = ALONE,
     progress: Progress = silent,
 ) -> PairSource:
-    """Build pairs of training images.
+    """Build pairs of training images; the network is asked for latents if the strategy needs them.
 
-    Args:
-        settings: strategy and neighbours.
-        network: is asked for latents where the strategy needs them.
-        dataset: the images.
-        device: where features and distances are computed.
-        ranks: the processes that share the work.
-        progress: announces long work.
+    The device is where features and distances are computed.
     """
     latents = None
     if settings.strategy == "latent":

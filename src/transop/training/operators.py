@@ -51,8 +51,7 @@ def train_operators(
         offset = -2 * latents.mean(0)
         model.autoencoder.shift_latents(offset.to(session.device))
         latents = latents + offset
-    scale = settings.latent_scale
-    model.latent_scale = find_latent_scale(latents) if scale == "auto" else float(scale)
+    model.latent_scale = _latent_scale(session, latents)
     model.sparsity_weight = objective.sparsity_weight
     points = latents.to(session.device) / model.latent_scale
     learner = DictionaryLearner(session, model.operators, "objective", objective)
@@ -74,6 +73,11 @@ def train_operators(
     return OperatorMonitor("objective").review(model.operators, points[:_WATCHED])[0]
 
 
+def _latent_scale(session: Session, latents: Tensor) -> float:
+    scale = session.settings.operators.latent_scale
+    return find_latent_scale(latents) if scale == "auto" else float(scale)
+
+
 def choose_weights(
     session: Session, latents: Float[Tensor, "n d"], pairs: PairSource
 ) -> dict[str, Any]:
@@ -85,14 +89,13 @@ def choose_weights(
     if session.settings.operators.objective == "settings":
         return {}
     operators = session.settings.operators
-    scale = operators.latent_scale
     n_pairs = min(_MOST_PAIRS, max(len(pairs), 2))
     first, second = pairs.sample(session.generator("objective", "pairs"), n_pairs)
     chosen = choose_objective(
         latents[first].cpu(),
         latents[second].cpu(),
         operators.n_operators,
-        latent_scale=find_latent_scale(latents) if scale == "auto" else float(scale),
+        latent_scale=_latent_scale(session, latents),
         n_blocks=operators.n_blocks,
         generator=session.generator("objective", "trials"),
     )
@@ -114,13 +117,7 @@ def _use(session: Session, weights: dict[str, float]) -> None:
 
 
 class DictionaryLearner:
-    """The operators while they are learned, with their optimiser and diagnostics.
-
-    Attributes:
-        operators: the dictionary; its weights change.
-        optimiser: Adam on the dictionary alone.
-        monitor: collects the evidence of every step.
-    """
+    """The operators while they are learned, with their optimiser and diagnostics."""
 
     def __init__(
         self,
@@ -155,12 +152,12 @@ class DictionaryLearner:
         difference = self.monitor.observe(
             coefficients, losses, after, penalty - self._step.penalty()
         )
-        # Equal on all devices, whose shares of the batch may differ by a row.
-        numbers = (float(objective), float(losses.mean()), difference)
-        names = ("objective", "loss", "difference")
-        loop.record(**{k: v / loop.share for k, v in zip(names, numbers, strict=True)})
         missed = (2 * before).sqrt()
+        # The first three are equal on all devices, whose shares of the batch may differ by a row.
         loop.record(
+            objective=float(objective) / loop.share,
+            loss=float(losses.mean()) / loop.share,
+            difference=difference / loop.share,
             residual=float(relative_miss(missed, z1).mean()),
             covered=float(share_covered(missed, z0, z1).mean()),
         )

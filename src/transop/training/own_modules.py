@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from transop.config import AutoencoderSettings, Settings
+from transop.config import AutoencoderSettings
 from transop.data import ImageDataset
 from transop.errors import ArtifactError, SettingsError, show
 from transop.files import require_regular
 from transop.model import ManifoldAutoencoder
 from transop.networks.modules import Call
-from transop.operators import TransportOperators
 from transop.training.session import Session
 
 _EXAMPLES = 2_000  # training images on which principal directions are found
@@ -24,9 +23,8 @@ _EXAMPLES = 2_000  # training images on which principal directions are found
 
 def run_factory(setting: str, name: str, wanted: str) -> Any:
     """Call the user's ``module:function``; messages name the setting and what is wanted."""
-    module_name, _, function_name = name.partition(":")
     try:
-        return getattr(import_module(module_name), function_name)()
+        return resolve_name(name)()
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise SettingsError(
             f"{setting} = '{name}' could not be called ({error}); give module:function, "
@@ -57,9 +55,9 @@ def own_modules(settings: AutoencoderSettings) -> tuple[Call, Call | None]:
     assert settings.factory is not None
     setting = "autoencoder.factory"
     made = run_factory(setting, settings.factory, "an encoder and a decoder")
-    pair = made if isinstance(made, tuple) else (getattr(made, "encoder", made), None)
+    pair = made
     if not isinstance(made, tuple):
-        pair = (pair[0], getattr(made, "decoder", None))
+        pair = (getattr(made, "encoder", made), getattr(made, "decoder", None))
     if len(pair) != 2 or not callable(pair[0]) or not (pair[1] is None or callable(pair[1])):
         raise SettingsError(
             f"{setting} = '{settings.factory}' returned {show(made)}; return (encoder, decoder), "
@@ -74,7 +72,7 @@ def own_modules(settings: AutoencoderSettings) -> tuple[Call, Call | None]:
 
 
 def build_own_model(session: Session, dataset: ImageDataset) -> ManifoldAutoencoder:
-    """Build a model around the modules of ``autoencoder.factory``.
+    """Build a model around the modules of ``autoencoder.factory``, with placeholder operators.
 
     Operators act on ``autoencoder.latent_dimension`` principal directions of its latents, or on
     all of them if they have fewer.
@@ -92,21 +90,10 @@ def build_own_model(session: Session, dataset: ImageDataset) -> ManifoldAutoenco
         dimension=settings.autoencoder.latent_dimension,
         frozen=settings.fine_tuning.epochs == 0,
     )
-    if decoder is None and settings.classifier.domain == "image" and _wants_scales(settings):
+    wants_scales = settings.classifier.epochs > 0 and settings.coefficient_encoder.epochs > 0
+    if decoder is None and settings.classifier.domain == "image" and wants_scales:
         raise SettingsError(
             "classifier.domain = 'image', but the autoencoder has no decoder to show it moved "
             "points; set classifier.domain = 'latent'"
         )
-    model.operators = TransportOperators(
-        settings.operators.n_operators,
-        model.autoencoder.shape.latent_dimension,
-        n_blocks=settings.operators.n_blocks,
-        generator=session.generator("weights", "operators"),
-    )
-    model.sparsity_weight = settings.objective.sparsity_weight
-    model.class_names = dataset.meta.class_names
     return model
-
-
-def _wants_scales(settings: Settings) -> bool:
-    return settings.classifier.epochs > 0 and settings.coefficient_encoder.epochs > 0

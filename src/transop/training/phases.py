@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 
@@ -30,26 +30,7 @@ logger = logging.getLogger(__name__)
 Phase = Callable[[Session, Any, ImageDataset], dict[str, Any]]
 
 
-class TrainableModel(Protocol):
-    """What phases train: a module that remembers its phases and can be saved and loaded."""
-
-    phases: tuple[str, ...]
-
-    def save_pretrained(self, folder: Path) -> None:
-        """Write weights and description into a folder."""
-
-    @classmethod
-    def from_pretrained(cls, folder: Path, *, device: torch.device | None = None) -> Self:
-        """Load what ``save_pretrained`` wrote."""
-
-    def eval(self) -> Self:
-        """Switch to evaluation mode."""
-
-    def to(self, device: torch.device) -> Self:
-        """Bring the weights to a device."""
-
-
-Trained = TypeVar("Trained", bound=TrainableModel)
+Trained = TypeVar("Trained")
 
 
 @dataclass(frozen=True)
@@ -57,22 +38,14 @@ class TrainingPlan(Generic[Trained]):
     """What a run trains. All three must be importable by name: processes are started with them.
 
     Attributes:
-        kind: the model's class.
-        build: gives the untrained model.
+        load: opens the model that a run has stored so far.
+        build: gives the untrained model: a module with ``phases`` and ``save_pretrained``.
         phases: names the phases in order; a phase whose name the model remembers is left out.
-        load: opens the model of a run that is being trained; by ``kind`` if left out.
     """
 
-    kind: type[Trained]
+    load: Callable[[Settings, Path, torch.device | None], Trained]
     build: Callable[[Session, ImageDataset], Trained]
     phases: Callable[[Settings, ImageDataset], dict[str, Phase]]
-    load: Callable[[Settings, Path, torch.device | None], Trained] | None = None
-
-    def open(self, settings: Settings, folder: Path, device: torch.device | None = None) -> Trained:
-        """Open the model that a run has stored so far."""
-        if self.load is not None:
-            return self.load(settings, folder, device)
-        return self.kind.from_pretrained(folder, device=device)
 
 
 def train_phases(
@@ -84,17 +57,7 @@ def train_phases(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> Trained:
-    """Train any model through phases of its own; the arguments are otherwise those of `train`.
-
-    Args:
-        settings: the resolved settings.
-        folder: where everything is written.
-        plan: what is trained, and by which phases.
-        dataset: the images, as anything ``load_dataset`` reads, if they are not to be loaded by
-            ``settings.data``.
-        resume: continue instead of starting.
-        progress: announces long work.
-    """
+    """Train any model through phases of its own; the other arguments are those of `train`."""
     progress = progress or silent
     if dataset is not None and not resume:
         settings = with_source(settings, ARRAY)
@@ -106,18 +69,9 @@ def train_phases(
             _prepare(settings, folder, resume)
         if count_processes(settings.runtime) == 1:
             return _work(Ranks(device=device), settings, folder, plan, dataset, progress)
-        run_on_several(
-            settings.runtime,
-            partial(
-                _work,
-                settings=settings,
-                folder=folder,
-                plan=plan,
-                dataset=dataset,
-                progress=silent,
-            ),
-        )
-        return plan.open(settings, folder.path)
+        facts = {"settings": settings, "folder": folder, "plan": plan, "dataset": dataset}
+        run_on_several(settings.runtime, partial(_work, **facts, progress=silent))
+        return plan.load(settings, folder.path, None)
 
 
 def _work(
@@ -132,9 +86,8 @@ def _work(
     session = Session(settings, folder, ranks, progress)
     session.recall_findings()
     with session.catching_interrupts():
-        writes = session.writes
         images = load_and_record(
-            folder, settings, dataset=dataset, writes=writes, progress=progress
+            folder, settings, dataset=dataset, writes=session.writes, progress=progress
         )
         if ranks.n_ranks == 1:  # several processes have shared out the threads already
             set_threads(settings.runtime.threads, session.device)
@@ -142,10 +95,12 @@ def _work(
 
 
 def _run_phases(session: Session, plan: TrainingPlan[Trained], dataset: ImageDataset) -> Trained:
+    model: Any
     if session.folder.model_file.exists():
-        model = plan.open(session.settings, session.folder.path, session.device)
+        model = plan.load(session.settings, session.folder.path, session.device)
     else:
-        model = plan.build(session, dataset).to(session.device)
+        model = plan.build(session, dataset)
+        model = model.to(session.device)
     for name, phase in plan.phases(session.settings, dataset).items():
         if name in model.phases:
             logger.info("%s: already done", name)
@@ -161,15 +116,11 @@ def _run_phases(session: Session, plan: TrainingPlan[Trained], dataset: ImageDat
     session.ranks.wait()  # under torchrun the other processes load what the first has written
     for (phase_name, _), finding in session.findings.items():
         logger.warning("noticed during %s: %s", phase_name, finding)
-    return model
+    return cast(Trained, model)
 
 
 def _conclude(
-    session: Session,
-    model: TrainableModel,
-    phase: str,
-    seconds: float,
-    numbers: dict[str, Any],
+    session: Session, model: Any, phase: str, seconds: float, numbers: dict[str, Any]
 ) -> None:
     """Store what a phase has led to.
 
@@ -177,8 +128,9 @@ def _conclude(
     cut in between repeats the end of the phase and loses no number.
     """
     facts = {key: value for key, value in numbers.items() if not isinstance(value, list)}
-    session.write(phase, -1, event="finished", seconds=round(seconds, 2), **numbers)
-    session.folder.mark_finished(phase, seconds=round(seconds, 2), **facts)
+    seconds = round(seconds, 2)
+    session.write(phase, -1, event="finished", seconds=seconds, **numbers)
+    session.folder.mark_finished(phase, seconds=seconds, **facts)
     model.save_pretrained(session.folder.path)
     session.folder.drop_checkpoints(phase)
 
@@ -188,7 +140,7 @@ def _prepare(settings: Settings, folder: RunFolder, resume: bool) -> None:
     if resume and folder.config_file.exists():
         _check_same_settings(settings, folder)
         return
-    if folder.config_file.exists() or (folder.path / "model.safetensors").exists():
+    if folder.config_file.exists() or folder.model_file.exists():
         raise ArtifactError(
             f"'{folder.path}' already holds a run; continue it with --resume or choose another "
             "--out"

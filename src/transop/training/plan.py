@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from transop.data import ImageDataset, cache_folder
 from transop.data.run_data import load_run_data
 from transop.errors import UserError
 from transop.identity import choose_source
-from transop.identity.choice import FEWEST_IMAGES
+from transop.identity.interface import FEWEST_IMAGES
 from transop.inputs import check_number
 from transop.learning import learn_operators
 from transop.networks import (
@@ -26,11 +27,12 @@ from transop.networks import (
     build_autoencoder,
     prefer_channels_last,
 )
-from transop.operators import laplace_from_uniform, transport
+from transop.operators import sample_moves
 from transop.pairs import BACKBONES, extract_features
 from transop.pairs.features import input_size_for
 from transop.progress import Progress, silent
-from transop.training.threads import fastest_threads
+from transop.training.session import computes_in_half
+from transop.training.threads import fastest_threads, time_calls
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +50,12 @@ _TRIAL_SECONDS = 0.5
 _BESIDE = {"autoencoder": 0, "operators": 800, "coefficient_encoder": 400}
 _USUAL = 64  # pixels; larger images cost time that few folders repay
 _SMALL = 32  # pixels to which images are brought when time is short
+_IDENTITY = {
+    None: f"none, as there are no labels that differ and fewer than {FEWEST_IMAGES} images; moves "
+    "go half the way to the nearest image",
+    "labels": "a classifier trained on the labels",
+    "graph": "groups of the neighbour graph, as there are no labels that differ",
+}
 
 
 @dataclass(frozen=True)
@@ -62,21 +70,13 @@ class Pace:
 
 @dataclass(frozen=True)
 class FitPlan:
-    """What `transop fit` is going to do.
+    """What `transop fit` is going to do."""
 
-    Attributes:
-        settings: for every phase; `transop train` accepts them.
-        minutes: the time it was made for.
-        seconds: how long each part is going to take.
-        pace: what the estimate rests on.
-        reasons: what was chosen and why, one line each.
-    """
-
-    settings: Settings
-    minutes: float
-    seconds: dict[str, float]
-    pace: Pace
-    reasons: tuple[str, ...]
+    settings: Settings  # for every phase; `transop train` accepts them
+    minutes: float  # the time it was made for
+    seconds: dict[str, float]  # how long each part is going to take
+    pace: Pace  # what the estimate rests on
+    reasons: tuple[str, ...]  # what was chosen and why, one line each
 
     @property
     def total(self) -> float:
@@ -94,40 +94,29 @@ def make_plan(
 ) -> tuple[FitPlan, ImageDataset]:
     """Look at images, time a few trial steps, and choose every setting.
 
-    Args:
-        dataset: a folder, a data set's name, or anything else ``load_dataset`` reads.
-        minutes: the time there is.
-        seed: of the run.
-        device: where it will run.
-        progress: announces the reading of images.
-
-    Returns:
-        The plan, and the images at the size it works with.
+    ``dataset`` is whatever ``load_dataset`` reads. What is returned are the plan, and the images
+    at the size it works with.
     """
     minutes = check_number("minutes", minutes, "from 0.2 to 10,000", low=0.2, high=10_000)
     source = str(dataset) if not isinstance(dataset, ImageDataset) else "array"
     base: dict[str, Any] = {
         "recipe": "fit",
         "data": {"source": source},
-        "runtime": {"seed": seed, "device": device},
+        "runtime": {"seed": seed, "device": device, "precision": "auto"},
         "autoencoder": {"latent_dimension": 2},
     }
     start = time.monotonic()
     given = dataset if isinstance(dataset, ImageDataset) else None
     images = load_run_data(settings_from_tree(base, Settings), dataset=given, progress=progress)
     planner = _Planner(images, minutes, start)
-    if (size := _working_size(planner)) != images.image_size:
+    # The images' own side up to 64 pixels; 32 when time is short.
+    small = images.image_size > _SMALL and planner.in_a_hurry()
+    if (size := _SMALL if small else min(images.image_size, _USUAL)) != images.image_size:
         base["data"]["image_size"] = size
         # From the source again: pixels that were resized twice would be other images.
         images = load_run_data(settings_from_tree(base, Settings), dataset=given, progress=progress)
         planner = _Planner(images, minutes, start)
     return planner.plan(base), images
-
-
-def _working_size(planner: _Planner) -> int:
-    """Choose the side of the images: their own up to 64 pixels, 32 when time is short."""
-    size = planner.images.image_size
-    return _SMALL if size > _SMALL and planner.in_a_hurry() else min(size, _USUAL)
 
 
 class _Planner:
@@ -138,6 +127,7 @@ class _Planner:
         self.n = len(images.splits["train"])
         self.reasons: list[str] = []
         self.batch = min(128 if self.n > 20_000 else 64, max(2, self.n // 2))
+        self.enough_steps = max(_FEWEST_STEPS, _FEWEST_EPOCHS * max(1, self.n // self.batch))
         self.dimension = self._dimension()
         self.n_operators = 16 if self.dimension <= 16 else self.dimension
 
@@ -175,8 +165,7 @@ class _Planner:
             },
         }
         settings = with_epochs(settings_from_tree(tree, Settings), pace, time_left, self.n)
-        source = choose_source(settings, self.images)
-        self.reasons.append(_identity_reason(source, self.n))
+        self.reasons.append(f"identity: {_IDENTITY[choose_source(settings, self.images)]}")
         seconds = {
             "planning": looked,
             **estimate(settings, pace, self.n),
@@ -207,11 +196,8 @@ class _Planner:
 
     def in_a_hurry(self) -> bool:
         """Say whether even the narrowest network would see too few of these images."""
-        step, enough = self._time_autoencoder(_WIDTHS[0]), self._enough_steps()
-        return step * enough > SHARES["autoencoder"] * 60 * self.minutes
-
-    def _enough_steps(self) -> int:
-        return max(_FEWEST_STEPS, _FEWEST_EPOCHS * max(1, self.n // self.batch))
+        step = self._time_autoencoder(_WIDTHS[0])
+        return step * self.enough_steps > SHARES["autoencoder"] * 60 * self.minutes
 
     def _dimension(self) -> int:
         """Choose the number of latent dimensions by the images' size, colour and number."""
@@ -229,10 +215,10 @@ class _Planner:
         """Choose the widest network that still sees the images often enough."""
         width, step = _WIDTHS[0], self._time_autoencoder(_WIDTHS[0])
         for wider in _WIDTHS[1:]:
-            if _WIDER * step * self._enough_steps() > seconds:
+            if _WIDER * step * self.enough_steps > seconds:
                 break
             longer = self._time_autoencoder(wider)
-            if longer * self._enough_steps() > seconds:
+            if longer * self.enough_steps > seconds:
                 break
             width, step = wider, longer
         rate = self.batch / step
@@ -241,7 +227,8 @@ class _Planner:
 
     def _pairs(self, budget: float) -> tuple[str, float]:
         """Pair by perceptual features if the time allows it, else by latents."""
-        searching = 2 * self.n**2 / (1e9 * _gigaflops())  # per feature
+        left = torch.randn(1024, 512)  # how fast does this machine multiply matrices?
+        searching = self.n**2 * _seconds(lambda: left @ left.T) / (1024 * 1024 * 512)  # per feature
         latent = searching * self.dimension + 5e-9 * self.n**2
         try:
             few = self.images.subset(self.images.splits["train"][:64])
@@ -263,21 +250,19 @@ class _Planner:
 
     def _time_autoencoder(self, width: int) -> float:
         channels, size, _ = self.images.image_shape
-        network = build_autoencoder(
-            "auto",
-            image_size=size,
-            channels=channels,
-            latent_dimension=self.dimension,
-            width=width,
-        )
+        shape = {"image_size": size, "channels": channels, "latent_dimension": self.dimension}
+        network = build_autoencoder("auto", **shape, width=width)
         prefer_channels_last(network)
         optimiser = torch.optim.Adam(network.parameters(), 1e-4)
         rows = self.images.splits["train"][: self.batch]
+        mixed = computes_in_half(torch.device("cpu"))
 
         def step() -> None:
             images = self.images.batch(rows).contiguous(memory_format=torch.channels_last)
             optimiser.zero_grad()
-            torch.autograd.backward(mse_loss(network.decode(network.encode(images)), images))
+            with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+                decoded = network(images)
+            torch.autograd.backward(mse_loss(decoded.float(), images))
             optimiser.step()
 
         return _seconds(step)
@@ -287,12 +272,11 @@ class _Planner:
         z0 = torch.randn(batch, self.dimension, generator=generator)
         z1 = z0 + 0.3 * torch.randn(batch, self.dimension, generator=generator)
 
-        def learn(n_steps: int) -> Callable[[], Any]:
-            return lambda: learn_operators(
-                z0, z1, self.n_operators, sparsity_weight=0.05, n_steps=n_steps, batch_size=batch
-            )
-
-        short, long = _seconds(learn(1)), _seconds(learn(6), warm=False)
+        learn = partial(
+            learn_operators, z0, z1, self.n_operators, sparsity_weight=0.05, batch_size=batch
+        )
+        short = _seconds(partial(learn, n_steps=1))
+        long = _seconds(partial(learn, n_steps=6), warm=False)
         return max(1e-4, (long - short) / 5)
 
     def _time_encoder(self) -> float:
@@ -303,10 +287,7 @@ class _Planner:
         optimiser = torch.optim.Adam(encoder.parameters(), 1e-4)
 
         def step() -> None:
-            scales = encoder(points)
-            moved = transport(
-                operators, laplace_from_uniform(scales, torch.rand_like(scales)), points
-            )
+            moved, _ = sample_moves(operators, points, encoder(points))
             optimiser.zero_grad()
             classifier(moved).logsumexp(1).mean().backward()
             optimiser.step()
@@ -315,22 +296,14 @@ class _Planner:
 
 
 def with_epochs(settings: Settings, pace: Pace, seconds: float, n_images: int) -> Settings:
-    """Give every phase as many epochs as fit into its share of some seconds.
-
-    Args:
-        settings: of the run; the epochs are replaced.
-        pace: how long steps take.
-        seconds: for everything that is still to be done.
-        n_images: training images.
-    """
-    encoder = {"coefficient_encoder": SHARES["identity"]}
-    shares = {"autoencoder": SHARES["autoencoder"], "operators": SHARES["operators"], **encoder}
+    """Give every phase as many epochs as fit into its share of the seconds for everything."""
     changes: dict[str, Any] = {}
-    for phase, share in shares.items():
+    for phase, most_steps in _MOST_STEPS.items():
+        share = SHARES["identity" if phase == "coefficient_encoder" else phase]
         section = getattr(settings, phase)
         per_epoch = max(1, n_images // section.batch_size)
         n_steps = share * seconds / getattr(pace, phase)
-        n_steps = max(20.0, min(n_steps - _beside(settings, phase), _MOST_STEPS[phase]))
+        n_steps = max(20.0, min(n_steps - _beside(settings, phase), most_steps))
         most = _MOST_EPOCHS[phase] * (_MORE_EPOCHS if n_images <= _FEW_IMAGES else 1)
         epochs = min(n_steps / per_epoch, most)
         changes[phase] = section.model_copy(update={"epochs": round(max(epochs, 0.01), 2)})
@@ -343,7 +316,7 @@ def with_epochs(settings: Settings, pace: Pace, seconds: float, n_images: int) -
 def estimate(settings: Settings, pace: Pace, n_images: int) -> dict[str, float]:
     """Say how many seconds each phase is going to take."""
     seconds = {"pairs": pace.pairs}
-    for phase in ("autoencoder", "operators", "coefficient_encoder"):
+    for phase in _MOST_STEPS:
         section = getattr(settings, phase)
         n_steps = section.epochs * max(1, n_images // section.batch_size)
         seconds[phase] = (n_steps + _beside(settings, phase)) * getattr(pace, phase)
@@ -355,32 +328,8 @@ def _beside(settings: Settings, phase: str) -> int:
     return 0 if given else _BESIDE[phase]
 
 
-def _identity_reason(source: str | None, n_images: int) -> str:
-    if source is None:
-        return (
-            f"identity: none, as {n_images} images are fewer than {FEWEST_IMAGES}; moves go half "
-            "the way to the nearest image"
-        )
-    words = {
-        "labels": "a classifier trained on the labels",
-        "classifier": "your own classifier",
-        "graph": "groups of the neighbour graph, as there are no labels that differ",
-    }
-    return f"identity: {words[source]}"
-
-
 def _seconds(work: Callable[[], Any], *, warm: bool = True) -> float:
     """Time a piece of work, repeated for a moment, after a first call that does not count."""
     if warm:
         work()
-    start, n_calls = time.perf_counter(), 0
-    while n_calls < 1 or (n_calls < 50 and time.perf_counter() - start < _TRIAL_SECONDS):
-        work()
-        n_calls += 1
-    return (time.perf_counter() - start) / n_calls
-
-
-def _gigaflops() -> float:
-    """Measure how fast this machine multiplies matrices."""
-    left = torch.randn(1024, 512)
-    return 2 * 1024 * 1024 * 512 / _seconds(lambda: left @ left.T) / 1e9
+    return time_calls(work, _TRIAL_SECONDS, most=50)

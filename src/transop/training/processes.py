@@ -30,14 +30,8 @@ _REMEDY = "nothing before the last checkpoint is lost: continue with --resume"
 def run_on_several(runtime: RuntimeSettings, work: Callable[[Ranks], Any]) -> None:
     """Let every process of a run do its work; what goes wrong in one of them is raised here.
 
-    The processes are started here, unless torchrun has started them.
-
-    ``work`` takes the rank of its process and must be importable by name.
-
-    Raises:
-        ProcessLost: a process ended without a word: killed, or out of memory.
-        UserError: a process met a mistake of the user's.
-        KeyboardInterrupt: the user stopped the run.
+    The processes are started here, unless torchrun has started them. ``work`` must be importable
+    by name. A process that ended without a word, killed or out of memory, is a `ProcessLost`.
     """
     if is_launched():
         rank, n_ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

@@ -37,35 +37,22 @@ class EventFile:
         make_folder(folder)
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         self._path = folder / name
-        events = _messages()
-        records = [events.Event(wall_time=time.time(), file_version="brain.Event:2")]
+        self._append(file_version="brain.Event:2")
         if purge_step is not None:
-            start = events.SessionLog(status=events.SessionLog.START)
-            records.append(events.Event(wall_time=time.time(), step=purge_step, session_log=start))
-        self._append(records)
+            self._append(step=purge_step, session_log={"status": "START"})
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Add the numbers of a step."""
-        events = _messages()
-        summary = events.Event(wall_time=time.time(), step=step)
-        for name, value in values.items():
-            summary.summary.value.add(tag=name, simple_value=float(value))
-        self._append([summary])
+        numbers = [{"tag": name, "simple_value": float(v)} for name, v in values.items()]
+        self._append(step=step, summary={"value": numbers})
 
-    def _append(self, records: list[Any]) -> None:
+    def _append(self, **event: Any) -> None:
+        # Imported when they are needed: that takes half a second.
+        from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         with self._path.open("ab") as file:
-            writer = RecordWriter(file)
-            for record in records:
-                writer.write(record.SerializeToString())
-
-
-def _messages() -> Any:
-    """Import TensorBoard's messages when they are needed: that takes half a second."""
-    from tensorboard.compat.proto import event_pb2
-
-    return event_pb2
+            RecordWriter(file).write(Event(wall_time=time.time(), **event).SerializeToString())
 
 
 logger = logging.getLogger(__name__)
@@ -75,20 +62,13 @@ _FEWEST_PROCESSES = 2  # may be asked for on any machine, to try several out
 
 @dataclass
 class Session:
-    """One run in progress.
-
-    Attributes:
-        settings: the resolved settings.
-        folder: where the run writes.
-        ranks: this process among those of the run, and its device.
-        progress: announces long work.
-        findings: what the diagnostics noticed so far, by phase and sign.
-    """
+    """One run in progress."""
 
     settings: Settings
     folder: RunFolder
-    ranks: Ranks
+    ranks: Ranks  # this process among those of the run, and its device
     progress: Progress = silent
+    # What the diagnostics noticed so far, by phase and sign.
     findings: dict[tuple[str, str], str] = field(default_factory=dict)
     stop_requested: bool = False
     inside_loop: bool = False
@@ -154,7 +134,8 @@ class Session:
         """
         if self.ranks.n_ranks > 1:
             share_batch_norm(module)
-        if self.settings.runtime.precision == "32-true":
+        wanted = self.settings.runtime.precision
+        if wanted == "32-true" or (wanted == "auto" and not computes_in_half(self.device)):
             return module
 
         def in_half(*inputs: Any) -> Any:
@@ -196,18 +177,15 @@ class Session:
             self.folder.rewind_metrics(phase, step)
             self.findings = {key: f for key, f in self.findings.items() if key[0] != phase}
             self.recall_findings()
-            folder = self._tensorboard_folder(phase)
+            folder = self.folder.path / "tensorboard" / phase
             if folder.exists() and not missing_modules("tensorboard"):
                 self._tensorboard(phase, purge_step=step + 1)
 
     def _tensorboard(self, phase: str, purge_step: int | None = None) -> EventFile:
         if phase not in self._events:
-            folder = self._tensorboard_folder(phase)
+            folder = self.folder.path / "tensorboard" / phase
             self._events[phase] = EventFile(folder, purge_step=purge_step)
         return self._events[phase]
-
-    def _tensorboard_folder(self, phase: str) -> Path:
-        return self.folder.path / "tensorboard" / phase
 
     @contextmanager
     def catching_interrupts(self) -> Iterator[None]:
@@ -237,6 +215,15 @@ def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterat
             signal.signal(number, before)
 
 
+def computes_in_half(device: torch.device) -> bool:
+    """Say whether a device has instructions for bfloat16; elsewhere it is slower than float32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    # Older versions of torch cannot tell.
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return device.type == "cpu" and bool(known.get("avx512_bf16") or known.get("amx_bf16"))
+
+
 def choose_device(runtime: RuntimeSettings, local_rank: int = 0) -> torch.device:
     """Choose the device that was asked for; each process of a machine has a GPU of its own."""
     kind, index = _accelerator(runtime), runtime.device.partition(":")[2]
@@ -258,10 +245,7 @@ def choose_device(runtime: RuntimeSettings, local_rank: int = 0) -> torch.device
 
 
 def check_devices(settings: Settings) -> None:
-    """Refuse more processes than the machine has processors, or than a batch has items.
-
-    Called before any process is started.
-    """
+    """Refuse more processes than the machine has processors, or than a batch has items."""
     runtime = settings.runtime
     n_here, n_nodes = _processes(runtime)
     if not is_launched() and _accelerator(runtime) == "cpu":
@@ -271,8 +255,8 @@ def check_devices(settings: Settings) -> None:
                 f"runtime.devices = {n_here}, but this machine has {count_processors()} "
                 f"processors; use at most {most} devices"
             )
-    sections = {name: getattr(settings, name) for name in PHASES}
-    for name, section in sections.items():
+    for name in PHASES:
+        section = getattr(settings, name)
         if section.epochs > 0 and section.batch_size < n_here * n_nodes:
             raise SettingsError(
                 f"runtime.devices = {n_here * n_nodes}, but {name}.batch_size = "

@@ -70,16 +70,10 @@ def steps_in(epochs: float, n_items: int, batch_size: int) -> tuple[int, int]:
 def schedule_rate(
     optimiser: Optimizer, schedule: str, peak: float, step: int, n_steps: int
 ) -> float:
-    """Give the learning rate of a step; one-cycle also sets Adam's first momentum.
+    """Give the learning rate of a step, which is at most ``peak``.
 
-    Args:
-        optimiser: whose momentum follows the schedule.
-        schedule: ``"constant"``, ``"cosine"`` (falls to zero) or ``"one-cycle"`` (rises for a
-            tenth of the steps and falls to almost nothing, while the first momentum does the
-            opposite).
-        peak: the highest learning rate.
-        step: counted from zero.
-        n_steps: length of the whole phase.
+    ``"constant"``, ``"cosine"`` (falls to zero) or ``"one-cycle"``: it rises for a tenth of the
+    steps and falls to almost nothing, while Adam's first momentum does the opposite.
     """
     if schedule == "cosine":
         return _blend(peak, 0.0, step / max(1, n_steps))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.nn.functional import conv2d
@@ -19,12 +21,17 @@ _SECONDS = 0.25  # for each number of threads that is tried
 _WORTH_TELLING = 1.5  # how much faster fewer threads must be
 
 
-def time_threads() -> dict[int, float]:
-    """Time a small convolution with all of torch's threads, half of them, and one.
+def time_calls(work: Callable[[], Any], seconds: float, *, most: int | None = None) -> float:
+    """Give the seconds that a piece of work takes, repeated for a while but at least once."""
+    start, n_calls = time.perf_counter(), 0
+    while n_calls < 1 or (n_calls != most and time.perf_counter() - start < seconds):
+        work()
+        n_calls += 1
+    return (time.perf_counter() - start) / n_calls
 
-    Returns:
-        Seconds per convolution, by number of threads.
-    """
+
+def time_threads() -> dict[int, float]:
+    """Time a small convolution with all of torch's threads, half of them, and one."""
     before = torch.get_num_threads()
     images, weights = torch.rand(64, 16, 32, 32), torch.rand(32, 16, 3, 3)
     seconds = {}
@@ -32,11 +39,7 @@ def time_threads() -> dict[int, float]:
         for n_threads in sorted({before, max(1, before // 2), 1}, reverse=True):
             torch.set_num_threads(n_threads)
             conv2d(images, weights)
-            start, n_calls = time.perf_counter(), 0
-            while time.perf_counter() - start < _SECONDS:
-                conv2d(images, weights)
-                n_calls += 1
-            seconds[n_threads] = (time.perf_counter() - start) / n_calls
+            seconds[n_threads] = time_calls(lambda: conv2d(images, weights), _SECONDS)
     finally:
         torch.set_num_threads(before)
     return seconds
@@ -49,12 +52,7 @@ def fastest_threads() -> int:
 
 
 def set_threads(wanted: int | None, device: torch.device) -> None:
-    """Use as many threads as the settings ask for; without a wish, tell where fewer are faster.
-
-    Args:
-        wanted: ``runtime.threads``.
-        device: where the run computes.
-    """
+    """Use as many threads as the settings ask for; without a wish, tell where fewer are faster."""
     if wanted is not None:
         torch.set_num_threads(wanted)
         return

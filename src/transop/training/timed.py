@@ -14,7 +14,7 @@ from transop.config import Settings, load_settings
 from transop.data import ImageDataset, load_dataset
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
-from transop.training.fit import build_model, wanted_phases
+from transop.training.fit import build_model, load_model, wanted_phases
 from transop.training.phases import Phase, TrainingPlan, train_phases
 from transop.training.plan import SHARES, FitPlan, make_plan, with_epochs
 
@@ -29,33 +29,17 @@ _STAGES: tuple[tuple[str, ...], ...] = (
 
 
 def fit_in_time(
-    source: Any,
-    minutes: float,
-    *,
-    out: str | Path | None = None,
-    seed: int = 0,
-    device: str = "auto",
-    progress: Progress | None = None,
+    source: Any, minutes: float, out: Path | None, seed: int, device: str, progress: Progress
 ) -> ManifoldAutoencoder:
-    """Choose every setting for some images and minutes, train, and return the model.
-
-    Args:
-        source: a folder, a data set's name, an array or a data set.
-        minutes: the time there is; planning and training together keep to it.
-        out: the run folder; without one nothing but the returned model is kept.
-        seed: of all randomness.
-        device: auto, cpu, cuda, cuda:N or mps.
-        progress: announces long work.
-    """
-    start, show = time.monotonic(), progress or silent
-    given = source if isinstance(source, str | Path) else load_dataset(source, progress=progress)
-    plan, images = make_plan(given, minutes, seed=seed, device=device, progress=show)
+    """Choose every setting for some images and minutes, train, and return the model."""
+    start, named = time.monotonic(), isinstance(source, str | Path)
+    given = source if named else load_dataset(source, progress=progress)
+    plan, images = make_plan(given, minutes, seed=seed, device=device, progress=progress)
     for reason in plan.reasons:
         logger.info("%s", reason)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch if out is None else out))
-        named = isinstance(source, str | Path)
-        return train_in_time(plan, images, folder, start, named=named, progress=show)
+        return train_in_time(plan, images, folder, start, named=named, progress=progress)
 
 
 def train_in_time(
@@ -87,7 +71,8 @@ def train_in_time(
             settings = _fit_into(plan, settings, stage, left, images)
             write_atomically(folder.config_file, settings.to_toml().encode())
         part = " and ".join(stage).replace("_", " ")
-        announce(f"{part}: about {_minutes(left)} left for everything")
+        time_left = f"{left:.0f} s" if left < 90 else f"{left / 60:.1f} min"
+        announce(f"{part}: about {time_left} left for everything")
 
         def phases(chosen: Settings, dataset: ImageDataset, stage: Any = stage) -> dict[str, Phase]:
             return {k: v for k, v in wanted_phases(chosen, dataset).items() if k in stage}
@@ -95,7 +80,7 @@ def train_in_time(
         model = train_phases(
             settings,
             folder,
-            TrainingPlan(ManifoldAutoencoder, build_model, phases),
+            TrainingPlan(load_model, build_model, phases),
             dataset=None if named and number == 0 else images,
             resume=number > 0,
             progress=progress,
@@ -110,18 +95,11 @@ def _fit_into(
     plan: FitPlan, settings: Settings, stage: tuple[str, ...], left: float, images: ImageDataset
 ) -> Settings:
     """Give the phases still to come the epochs that fit into the seconds that are left."""
-    to_come = SHARES["operators"] + SHARES["identity"] + SHARES["closing"]
+    phases, to_come = ["coefficient_encoder"], SHARES["identity"] + SHARES["closing"]
     if stage[0] == "operators":
+        phases.append("operators")
+        to_come += SHARES["operators"]
         left -= plan.pace.pairs
-    else:
-        to_come -= SHARES["operators"]
     n_images = len(images.splits["train"])
     fitted = with_epochs(settings, plan.pace, max(1.0, left) / to_come, n_images)
-    changed = {name: getattr(fitted, name) for name in ("operators", "coefficient_encoder")}
-    if stage[0] != "operators":
-        del changed["operators"]  # done already
-    return settings.model_copy(update=changed)
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} min"
+    return settings.model_copy(update={name: getattr(fitted, name) for name in phases})

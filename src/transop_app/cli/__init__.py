@@ -4,8 +4,6 @@ One file per command, registered in ``COMMANDS``. These files are all imported f
 they import the library, and whatever needs torch or pydantic, inside their functions only.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
@@ -53,6 +51,7 @@ COMMAND_GROUP = "transop.commands"
 
 _USER_MISTAKE, _FAILED, _BUG, _INTERRUPTED = 2, 1, 70, 130
 _IMPOSSIBLE_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EILSEQ)
+_DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _GLOBAL_FLAGS = {"--quiet", "-q", "--verbose", "-v", "--debug"}
 
 
@@ -144,14 +143,20 @@ def _report(error: Exception, *, debug: bool) -> int:
         terminal.stderr.print(f"\n{error}", markup=False)
         return _INTERRUPTED
     if isinstance(error, typer.TyperException):
-        terminal.error(_usage_line(error))
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "transop"
+        terminal.error(f"{error.format_message()} (see '{command} --help')")
         return _USER_MISTAKE
     if isinstance(error, UserError):
         terminal.error(str(error))
-        failed = isinstance(error, ProcessLost) or _machine_failed(error.__context__)
+        # A full or broken disk is no mistake, also where the library has put it into words.
+        failed = isinstance(error, ProcessLost) or (
+            isinstance(cause := error.__context__, OSError) and cause.errno in _DISK_FAILURES
+        )
         return _FAILED if failed else _USER_MISTAKE
     if isinstance(error, BrokenPipeError):
-        _silence_stdout()
+        # Point stdout nowhere, or Python complains about the broken pipe once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _FAILED
     if isinstance(error, OSError):
         terminal.error(_system_line(error))
@@ -162,19 +167,6 @@ def _report(error: Exception, *, debug: bool) -> int:
     hint = "" if debug else "; --debug shows where"
     terminal.error(f"{type(error).__name__}: {error} (this is a bug of transop, not yours{hint})")
     return _BUG
-
-
-def _usage_line(error: typer.TyperException) -> str:
-    """Name the wrong argument and where the right ones are listed."""
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "transop"
-    return f"{error.format_message()} (see '{command} --help')"
-
-
-def _machine_failed(cause: BaseException | None) -> bool:
-    """Tell a full or broken disk from a mistake, also where the library has put it into words."""
-    failures = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
-    return isinstance(cause, OSError) and cause.errno in failures
 
 
 def _system_line(error: OSError) -> str:
@@ -192,9 +184,3 @@ def _system_line(error: OSError) -> str:
     about = f" '{shorten(str(error.filename))}'" if error.filename is not None else ""
     remedy = remedies.get(error.errno or 0)
     return f"{reason}{about}" + (f"; {remedy}" if remedy else "")
-
-
-def _silence_stdout() -> None:
-    """Point stdout nowhere, or Python complains about the broken pipe once more at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())

@@ -78,8 +78,13 @@ def augment(
         moves, source, target, n_copies=n_copies, overwrite=force, progress=terminal.progress
     )
     if contact_sheet is not None:
-        _draw_sheet(report, contact_sheet)
-    _tell(terminal, report, target, contact_sheet, model.image_shape[-1], as_json=as_json)
+        import numpy as np
+
+        from transop.plotting import contact_sheet as lay_out
+        from transop.plotting import write_figure
+
+        write_figure(lay_out(np.stack([images[:13] for images in report.shown])), contact_sheet)
+    _tell(ctx, report, model.image_shape[-1])
 
 
 def _check_sheet(file: Path | None, *, force: bool) -> None:
@@ -92,28 +97,14 @@ def _check_sheet(file: Path | None, *, force: bool) -> None:
         raise UserError(f"--contact-sheet '{file}' exists; choose another, or give --force")
 
 
-def _draw_sheet(report: FolderReport, file: Path) -> None:
-    import numpy as np
-
-    from transop.plotting import contact_sheet, write_figure
-
-    write_figure(contact_sheet(np.stack([images[:13] for images in report.shown])), file)
-
-
-def _tell(
-    terminal: Terminal,
-    report: FolderReport,
-    target: Path,
-    sheet: Path | None,
-    size: int,
-    *,
-    as_json: bool,
-) -> None:
+def _tell(ctx: typer.Context, report: FolderReport, size: int) -> None:
+    terminal: Terminal = ctx.obj
+    target, sheet = ctx.params["target"], ctx.params["contact_sheet"]
     for file, reason in list(report.unreadable.items())[:_LISTED]:
         terminal.notice(f"left out '{file}': {reason}")
     if len(report.unreadable) > _LISTED:
         terminal.notice(f"left out {len(report.unreadable) - _LISTED} more unreadable files")
-    if as_json:
+    if ctx.params["as_json"]:
         facts = {
             "folder": str(target),
             "images": report.n_images,

@@ -48,7 +48,21 @@ def data(
 
 def show_dataset(terminal: Terminal, dataset: ImageDataset, *, as_json: bool) -> None:
     """Print what a user wants to know about a data set."""
-    facts = _facts(dataset)
+    meta = dataset.meta
+    facts = {
+        "name": meta.name,
+        "n_images": len(dataset),
+        "image_shape": list(dataset.image_shape),
+        "splits": {split: len(rows) for split, rows in dataset.splits.items()},
+        "classes": list(meta.class_names or map(str, range(dataset.n_classes))),
+        "attributes": list(meta.attribute_names or ()),
+        "factors": list(meta.factor_names or ()),
+        "megabytes": round(dataset.images.nbytes / 1e6, 1),
+        "content_hash": dataset.content_hash(),
+        "source": meta.source,
+        "sources_tried": list(meta.sources_tried),
+        "notes": list(meta.notes),
+    }
     if as_json:
         terminal.result_json(facts)
     else:
@@ -67,28 +81,6 @@ def _list_names(terminal: Terminal, as_json: bool) -> None:
         return
     for name, line in about.items():
         terminal.result(f"{name:14} {line}")
-
-
-def _facts(dataset: ImageDataset) -> dict[str, Any]:
-    """Gather what a user wants to know, in plain types."""
-    return {
-        "name": dataset.meta.name,
-        "n_images": len(dataset),
-        "image_shape": list(dataset.image_shape),
-        "splits": {split: len(rows) for split, rows in dataset.splits.items()},
-        "classes": _classes(dataset),
-        "attributes": list(dataset.meta.attribute_names or ()),
-        "factors": list(dataset.meta.factor_names or ()),
-        "megabytes": round(dataset.images.nbytes / 1e6, 1),
-        "content_hash": dataset.content_hash(),
-        "source": dataset.meta.source,
-        "sources_tried": list(dataset.meta.sources_tried),
-        "notes": list(dataset.meta.notes),
-    }
-
-
-def _classes(dataset: ImageDataset) -> list[str]:
-    return list(dataset.meta.class_names or (str(label) for label in range(dataset.n_classes)))
 
 
 def _print_facts(terminal: Terminal, facts: dict[str, Any]) -> None:

@@ -1,9 +1,8 @@
 """``transop explore``: see and try out what a run has learned, in the browser."""
 
-from __future__ import annotations
-
 import signal
 import time
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -51,14 +50,7 @@ def explore(
     with serving(opened, host=host, port=port, open_browser=browser, allow_hosts=names) as address:
         terminal.result(address)
         terminal.notice("press Ctrl-C to stop")
-        _wait()
+        with suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(3600)
     terminal.notice("stopped")
-
-
-def _wait() -> None:
-    """Sleep until Ctrl-C."""
-    try:
-        while True:
-            time.sleep(3600)
-    except KeyboardInterrupt:
-        return

@@ -70,7 +70,7 @@ def fit(
             progress=terminal.progress,
             announce=terminal.notice,
         )
-    _conclude(terminal, folder.path, images, source, plan, as_json=as_json)
+    _conclude(ctx, folder.path, images, plan)
     taken = (time.monotonic() - begun) / 60
     terminal.notice(f"done in {taken:.1f} of {minutes:g} minutes")
 
@@ -84,30 +84,23 @@ def _show_plan(terminal: Terminal, plan: FitPlan) -> None:
     terminal.notice(f"plan: about {plan.total:.1f} of {plan.minutes:g} minutes")
 
 
-def _conclude(
-    terminal: Terminal,
-    path: Path,
-    images: ImageDataset,
-    source: str,
-    plan: FitPlan,
-    *,
-    as_json: bool,
-) -> None:
+def _conclude(ctx: typer.Context, path: Path, images: ImageDataset, plan: FitPlan) -> None:
     """Draw, print results, say in plain words how good they are, and suggest what to do next."""
     from transop.report import write_report
     from transop.run import Run
     from transop_app.cli.showcase import draw_showcase
 
+    terminal: Terminal = ctx.obj
     run = Run.open(path, data=images, progress=terminal.progress)
     draw_showcase(run.model, images, run.folder.figures)
-    show_summary(terminal, run.folder, as_json=as_json)
+    show_summary(terminal, run.folder, as_json=ctx.params["as_json"])
     for sentence in quality(run, images, plan):
         terminal.notice(sentence)
     terminal.notice(f"report: {write_report(path)}")
     terminal.notice("try next:")
-    place = shlex.quote(str(path))
+    place, source = shlex.quote(str(path)), shlex.quote(ctx.params["source"])
     for command in (
-        f"transop augment {place} {shlex.quote(source)} augmented -n 3",
+        f"transop augment {place} {source} augmented -n 3",
         f"transop explore {place}",
         f"transop path {place} A.png B.png",
     ):
@@ -115,34 +108,23 @@ def _conclude(
 
 
 def quality(run: Run, images: ImageDataset, plan: FitPlan) -> list[str]:
-    """Say in plain words how good the result is, and what more time would buy.
-
-    Args:
-        run: the finished run.
-        images: what it was trained on.
-        plan: how it was trained.
-    """
+    """Say in plain words how good the result is, and what more time would buy."""
     merged: dict[str, Any] = {}
     for facts in run.phases.values():
         merged |= facts
-    sentences = [_on_reconstruction(float(merged["test_mse"]), images, run)]
+    some, error = images.batch(run.held_out_rows[:500]), float(merged["test_mse"])
+    explained = 1 - error / max(float((some - some.mean(0)).square().mean()), 1e-9)
+    words = "good" if explained >= _GOOD else "soft" if explained >= _FAIR else "poor"
+    sentences = [
+        f"reconstruction: {words} ({explained:.0%} of the variance of held-out images, squared "
+        f"error {error:.4f})"
+    ]
     if "living" in merged:
         n_operators = run.model.operators.n_operators
         sentences.append(f"operators: {merged['living']} of {n_operators} are alive")
     sentences.append(_on_identity(merged, run))
     sentences.append(_on_more_time(plan))
     return sentences
-
-
-def _on_reconstruction(error: float, images: ImageDataset, run: Run) -> str:
-    some = images.batch(run.held_out_rows[:500])
-    variance = float((some - some.mean(0)).square().mean())
-    explained = 1 - error / max(variance, 1e-9)
-    words = "good" if explained >= _GOOD else "soft" if explained >= _FAIR else "poor"
-    return (
-        f"reconstruction: {words} ({explained:.0%} of the variance of held-out images, squared "
-        f"error {error:.4f})"
-    )
 
 
 def _on_identity(merged: dict[str, Any], run: Run) -> str:

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -76,7 +77,7 @@ def invariance(
     if as_json:
         terminal.result_json(facts)
     else:
-        _show(terminal, found)
+        _show(terminal, facts)
         terminal.notice(f"written: {', '.join(str(file) for file in files)}")
 
 
@@ -167,16 +168,12 @@ def _block(found: Invariance, strip: Strip, colour: str) -> Block:
     )
 
 
-def _show(terminal: Terminal, found: Invariance) -> None:
+def _show(terminal: Terminal, facts: dict[str, Any]) -> None:
     rows = []
-    for label, name in enumerate(found.class_names):
-        if not found.counts[label]:
-            continue
-        ranking = found.ranking(label)
-        cells = [" ".join(str(cell.operator) for cell in ranking[:_NAMED])]
-        cells.append(" ".join(str(cell.operator) for cell in ranking[::-1][:_NAMED]))
-        means = [f"{float(table[label].mean()):.4f}" for table in (found.scales, found.moves)]
-        rows.append([name, str(int(found.counts[label])), *means, *cells])
+    for name, found in facts["classes"].items():
+        means = [f"{mean(found[key]):.4f}" for key in ("scales", "relative_moves")]
+        ends = [" ".join(map(str, found[key])) for key in ("tolerates_most", "tolerates_least")]
+        rows.append([name, str(found["images"]), *means, *ends])
     columns = ["class", "images", "scale", "move", "tolerates most", "tolerates least"]
-    title = f"average scale, relative move, operators by number; identity: {found.identity}"
+    title = f"average scale, relative move, operators by number; identity: {facts['identity']}"
     terminal.result_table(title, columns, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from transop.inference import InferenceResult
     from transop.model import ManifoldAutoencoder
 
 _KINDS = (".png", ".svg", ".gif")
@@ -47,6 +46,8 @@ def path(
     kind = _kind_of(out)
     chosen = parse_times(times or ("0:2:41" if kind == ".gif" else "0:2:9"))
 
+    import numpy as np
+
     from transop.artifacts import write_atomically
     from transop.run import Run
 
@@ -54,14 +55,29 @@ def path(
     x0, x1 = (load_picture(terminal, file, model) for file in (start, end))
     found = model.infer(x0, x1)
     frames = model.path(x0, x1, t=chosen).numpy()
-    _require_finite(frames, chosen)
+    if not np.isfinite(frames).all():
+        furthest = max(chosen, key=abs)
+        raise UserError(f"--t: the path overflows at t = {furthest:g}; ask for less")
     write_atomically(out, _draw(kind, [x0.numpy(), x1.numpy()], frames, chosen))
-    facts = _facts(found, chosen, out)
+    coefficients, residual = found.coefficients[0].tolist(), float(found.residual[0])
+    converged = bool(found.converged[0])
     if as_json:
+        facts = {
+            "coefficients": coefficients,
+            "objective": float(found.objective[0]),
+            "relative_residual": residual,
+            "converged": converged,
+            "t": chosen,
+            "file": str(out),
+        }
         terminal.result_json(facts)
-    else:
-        terminal.notice(_sentence(facts))
-        terminal.result(str(out))
+        return
+    used = sum(value != 0 for value in coefficients)
+    terminal.notice(
+        f"{used} of {len(coefficients)} operators used; at t = 1 the path ends {residual:.0%} of "
+        "|z1| from the end image" + ("" if converged else " (inference did not converge)")
+    )
+    terminal.result(str(out))
 
 
 def parse_times(text: str) -> list[float]:
@@ -125,14 +141,6 @@ def _kind_of(out: Path) -> str:
     return kind
 
 
-def _require_finite(frames: np.ndarray, times: list[float]) -> None:
-    import numpy as np
-
-    if not np.isfinite(frames).all():
-        furthest = max(times, key=abs)
-        raise UserError(f"--t: the path overflows at t = {furthest:g}; ask for less")
-
-
 def _draw(kind: str, images: list[np.ndarray], frames: np.ndarray, times: list[float]) -> bytes:
     """Draw the frames as a GIF, or as a strip between the two given images."""
     import numpy as np
@@ -145,24 +153,3 @@ def _draw(kind: str, images: list[np.ndarray], frames: np.ndarray, times: list[f
     labels = ["start", *(f"t = {t:.3g}" for t in times), "end"]
     figure = image_grid(strip, column_labels=labels, boxed=[(0, 0), (0, len(labels) - 1)])
     return render_figure(figure, "svg" if kind == ".svg" else "png")
-
-
-def _facts(found: InferenceResult, times: list[float], out: Path) -> dict[str, Any]:
-    return {
-        "coefficients": found.coefficients[0].tolist(),
-        "objective": float(found.objective[0]),
-        "relative_residual": float(found.residual[0]),
-        "converged": bool(found.converged[0]),
-        "t": times,
-        "file": str(out),
-    }
-
-
-def _sentence(facts: dict[str, Any]) -> str:
-    coefficients = facts["coefficients"]
-    used = sum(value != 0 for value in coefficients)
-    return (
-        f"{used} of {len(coefficients)} operators used; at t = 1 the path ends "
-        f"{facts['relative_residual']:.0%} of |z1| from the end image"
-        + ("" if facts["converged"] else " (inference did not converge)")
-    )

@@ -1,7 +1,5 @@
 """``transop report``: one HTML page about a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,9 +40,7 @@ def check_resumable(folder: RunFolder, *, force: bool) -> None:
 def claim_folder(folder: RunFolder, *, force: bool) -> None:
     """Make sure a new run would overwrite nothing.
 
-    Args:
-        folder: where the run is to go.
-        force: move an earlier run out of the way under another name.
+    ``force`` moves an earlier run out of the way under another name.
     """
     path = folder.path
     if path.exists() and not path.is_dir():
@@ -52,8 +51,12 @@ def claim_folder(folder: RunFolder, *, force: bool) -> None:
         raise UserError(
             f"--out '{path}' holds files that are not a run of transop; choose a new folder"
         )
-    if not _has_begun(folder):
-        _forget(folder)
+    begun = (path / "model.safetensors", folder.metrics_file, folder.checkpoints)
+    if not any(file.exists() for file in begun):
+        # A run that was refused, for a missing data set say: a corrected one may start.
+        with folder.locked():
+            for file in (folder.config_file, folder.environment_file, folder.data_file):
+                file.unlink(missing_ok=True)
         return
     if not force:
         raise UserError(
@@ -61,7 +64,8 @@ def claim_folder(folder: RunFolder, *, force: bool) -> None:
             "start anew with --force, or choose another folder"
         )
     with folder.locked():  # never move a run away from a process that is writing it
-        path.rename(_free_name(path))
+        names = (path.with_name(f"{path.name}.earlier-{number}") for number in count(1))
+        path.rename(next(name for name in names if not name.exists()))
 
 
 def settings_to_resume(stored: _Kind, wanted: _Kind, overrides: Sequence[str], path: Path) -> _Kind:
@@ -88,19 +92,6 @@ def settings_to_resume(stored: _Kind, wanted: _Kind, overrides: Sequence[str], p
     return settings
 
 
-def _has_begun(folder: RunFolder) -> bool:
-    """Tell a run from a folder whose run was refused, for a missing data set say."""
-    model = folder.path / "model.safetensors"
-    return any(p.exists() for p in (model, folder.metrics_file, folder.checkpoints))
-
-
-def _forget(folder: RunFolder) -> None:
-    """Remove the description of a run that never began, so that a corrected one may start."""
-    with folder.locked():
-        for file in (folder.config_file, folder.environment_file, folder.data_file):
-            file.unlink(missing_ok=True)
-
-
 def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Name every value of a nested mapping by its dotted path."""
     flat: dict[str, Any] = {}
@@ -110,10 +101,3 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
-
-
-def _free_name(path: Path) -> Path:
-    number = 1
-    while (candidate := path.with_name(f"{path.name}.earlier-{number}")).exists():
-        number += 1
-    return candidate

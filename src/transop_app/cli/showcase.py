@@ -29,18 +29,24 @@ _MOST_OPERATORS = 8
 def draw_showcase(model: ManifoldAutoencoder, dataset: ImageDataset, folder: Path) -> list[Path]:
     """Draw every figure whose phase the model has been through.
 
-    Returns:
-        The PNG files; an SVG and the numbers stand beside each.
+    Gives the PNG files; an SVG and the numbers stand beside each.
     """
     drawn = []
-    for name, (phase, draw, about) in FIGURES.items():
+    for name, (phase, draw) in FIGURES.items():
         if phase in model.phases:
+            title, _, caption = (draw.__doc__ or "").partition("\n\n")
+            about = About(title.removesuffix("."), " ".join(caption.split()))
             figure, numbers = draw(model, dataset)
             drawn.append(save_figure(figure, folder / name, numbers, about)[0])
     return drawn
 
 
 def _reconstructions(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
+    """Reconstructions.
+
+    Held-out images above, and below what the autoencoder makes of them. Whatever is lost here no
+    operator can bring back.
+    """
     images = dataset.batch(_examples(dataset))
     pair = {"image": images.numpy(), "reconstruction": model.reconstruct(images).cpu().numpy()}
     title = "Test images and what the autoencoder makes of them"
@@ -48,7 +54,11 @@ def _reconstructions(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn
 
 
 def _operators(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
-    """Apply the strongest living operators, one per row, to one image in both directions."""
+    """What each operator does.
+
+    One image moved by single operators, backwards to the left and forwards to the right of the
+    outlined reconstruction.
+    """
     n_shown = min(_MOST_OPERATORS, max(1, int(model.operators.living().sum())))
     strongest = model.operators.magnitudes().detach().argsort(descending=True)
     order = [int(m) for m in strongest[:n_shown]]
@@ -72,7 +82,10 @@ def _operators(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
 
 
 def _paths(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
-    """Join same-class test images and go on beyond the end."""
+    """Paths between images.
+
+    From one image towards another of its class, and beyond it.
+    """
     rows = dataset.splits[dataset.held_out_split]
     labels = np.zeros(len(rows), int) if dataset.labels is None else dataset.labels[rows]
     first, second = same_class_pairs(labels, 1, torch.Generator().manual_seed(0))
@@ -90,7 +103,10 @@ def _paths(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
 
 
 def _samples(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
-    """Sample as far as the coefficient encoder says identity is kept."""
+    """Samples.
+
+    Random moves of the outlined image, as far as the coefficient encoder thinks its class allows.
+    """
     images = dataset.batch(_examples(dataset)[:8])
     points = model.encode(images)[:, None].expand(-1, 9, -1)
     moved, coefficients = sample_moves(
@@ -105,42 +121,13 @@ def _samples(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
     return figure, {"frames": frames, "coefficients": coefficients.cpu().numpy()}
 
 
-# Name of the files, the phase that makes it possible, the function that draws it, its words.
-FIGURES: dict[str, tuple[str, Drawing, About]] = {
-    "reconstructions": (
-        "autoencoder",
-        _reconstructions,
-        About(
-            "Reconstructions",
-            "Held-out images above, and below what the autoencoder makes of them. Whatever is "
-            "lost here no operator can bring back.",
-        ),
-    ),
-    "operators": (
-        "operators",
-        _operators,
-        About(
-            "What each operator does",
-            "One image moved by single operators, backwards to the left and forwards to the "
-            "right of the outlined reconstruction.",
-        ),
-    ),
-    "paths": (
-        "operators",
-        _paths,
-        About(
-            "Paths between images", "From one image towards another of its class, and beyond it."
-        ),
-    ),
-    "samples": (
-        "coefficient_encoder",
-        _samples,
-        About(
-            "Samples",
-            "Random moves of the outlined image, as far as the coefficient encoder thinks its "
-            "class allows.",
-        ),
-    ),
+# Name of the files, the phase that makes it possible, and the function that draws it, whose
+# docstring is the figure's title and caption.
+FIGURES: dict[str, tuple[str, Drawing]] = {
+    "reconstructions": ("autoencoder", _reconstructions),
+    "operators": ("operators", _operators),
+    "paths": ("operators", _paths),
+    "samples": ("coefficient_encoder", _samples),
 }
 
 

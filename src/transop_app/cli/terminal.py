@@ -4,8 +4,6 @@ A command receives the ``Terminal`` as ``ctx.obj``. Bars are drawn only when std
 what the library logs appears as lines, or beside the bar while one is drawn.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re
@@ -22,8 +20,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
-    TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -33,6 +29,7 @@ from rich.text import Text
 Item = TypeVar("Item")
 logger = logging.getLogger("transop")
 _PACKAGE = Path(__file__).parents[1]
+_NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?\s?%?")
 
 
 class Interrupted(Exception):
@@ -66,7 +63,7 @@ class Terminal:
         cells = [list(row) for row in rows]
         table = Table(title=title, title_justify="left")
         for position, column in enumerate(columns):
-            numeric = all(_is_number(row[position]) for row in cells)
+            numeric = all(_NUMBER.fullmatch(row[position]) for row in cells)
             table.add_column(column, justify="right" if numeric else "left")
         for row in cells:
             table.add_row(*(Text(cell) for cell in row))
@@ -111,11 +108,6 @@ class ProgressBars:
         self._bars: Progress | None = None
         self._depth = 0
 
-    @property
-    def drawing(self) -> bool:
-        """Whether a bar is on the screen now."""
-        return self._bars is not None
-
     def __call__(
         self, items: Iterable[Item], description: str, total: int | None = None
     ) -> Iterator[Item]:
@@ -136,22 +128,25 @@ class ProgressBars:
         self._terminal.notice(f"{description}: done in {time.monotonic() - start:.1f} s")
 
     def _drawn(self, items: Iterable[Item], description: str, total: int | None) -> Iterator[Item]:
-        with self._task(description, total) as (bars, task):
-            for item in items:
-                yield item
-                bars.advance(task)
-
-    @contextmanager
-    def _task(self, description: str, total: int | None) -> Iterator[tuple[Progress, TaskID]]:
-        """Add a bar; the outermost one starts the display and ends it."""
+        """Draw a bar; the outermost one starts the display and ends it."""
         if self._bars is None:
-            self._bars = Progress(*_columns(), console=self._terminal.stderr, transient=True)
+            self._bars = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(elapsed_when_finished=True),
+                TextColumn("{task.fields[status]}", style="dim", markup=False),
+                console=self._terminal.stderr,
+                transient=True,
+            )
             self._bars.start()
         bars = self._bars
         self._depth += 1
         task = bars.add_task(description, total=total, status="")
         try:
-            yield bars, task
+            for item in items:
+                yield item
+                bars.advance(task)
         finally:
             bars.remove_task(task)
             self._depth -= 1
@@ -163,20 +158,6 @@ class ProgressBars:
         """Write beside the innermost bar, in place of what stood there."""
         if self._bars is not None and self._bars.task_ids:
             self._bars.update(self._bars.task_ids[-1], status=text)
-
-
-def _columns() -> list[ProgressColumn]:
-    return [
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("{task.fields[status]}", style="dim", markup=False),
-    ]
-
-
-def _is_number(cell: str) -> bool:
-    return bool(re.fullmatch(r"[-+]?[\d,.]+(e[-+]?\d+)?\s?%?", cell))
 
 
 class _LogLines(logging.Handler):

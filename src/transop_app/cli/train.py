@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,6 +47,8 @@ def train(
 
     from transop.training import train as train_run
 
+    if settings.autoencoder.factory or settings.classifier.factory:
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109  (as `python -m` would)
     out = out or Path("runs") / settings.recipe
     train_in_folder(ctx, settings, out, f"train {shlex.quote(recipe)}", train_run)
 
@@ -114,14 +118,11 @@ def show_summary(terminal: Terminal, folder: RunFolder, *, as_json: bool) -> Non
     if as_json:
         terminal.result_json({"run": str(folder.path), "phases": phases})
         return
-    rows = [[name, *_phase_cells(facts)] for name, facts in phases.items()]
+    rows = []
+    for name, facts in phases.items():
+        others = [f"{key} {_brief(value)}" for key, value in facts.items() if key != "seconds"]
+        rows.append([name, f"{facts.get('seconds', 0):.0f}", ", ".join(others)])
     terminal.result_table(str(folder.path), ["phase", "seconds", "results"], rows)
-
-
-def _phase_cells(facts: dict[str, Any]) -> Sequence[str]:
-    others = {name: value for name, value in facts.items() if name != "seconds"}
-    text = ", ".join(f"{name} {_brief(value)}" for name, value in others.items())
-    return f"{facts.get('seconds', 0):.0f}", text
 
 
 def _brief(value: Any) -> str:

@@ -1,7 +1,5 @@
 """Augment uploaded images: a contact sheet and a zip of the copies."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,15 +38,7 @@ def augment_images(
     multiplier: float,
     seed: int,
 ) -> Augmented:
-    """Move every image at random, several times.
-
-    Args:
-        run: the open run.
-        images: by file name.
-        n_copies: of each image.
-        multiplier: factor on the scales; 1 goes as far as was learned.
-        seed: of all randomness.
-    """
+    """Move every image at random, several times."""
     if not images:
         raise UserError("there is no image to augment; upload some, or a zip of them")
     if not 1 <= n_copies <= MOST_COPIES:

@@ -4,8 +4,6 @@ Gradio prints a traceback for every value of a wrong type. Here each value is co
 part of the page that it claims to come from, and a wrong one is refused in a sentence.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -22,11 +20,8 @@ _SESSION = re.compile(r"\w{1,64}", re.ASCII)
 def call_checker(config: Mapping[str, Any]) -> Callable[[bytes], bytes]:
     """Build the check for the calls of a page.
 
-    Args:
-        config: the page's description, as its address ``/config`` gives it.
-
-    Returns:
-        A function that gives the body of a call in a clean form or raises ``Refused``.
+    The check gives the body of a call in a clean form or raises ``Refused``; ``config`` is what
+    the page's address ``/config`` gives.
     """
     parts = {part["id"]: part for part in config["components"]}
     functions = {

@@ -9,24 +9,22 @@ that it refuses gets one sentence and one line in the log.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 from transop.errors import UserError
 from transop_app.explorer.uploads import LARGEST_FILE, Uploads
 
 logger = logging.getLogger(__name__)
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _LARGEST_CALL = 2 * 2**20  # bytes; a drawing is the largest thing a call contains
@@ -66,17 +64,12 @@ class Refused(Exception):
 class Gate:
     """An ASGI application that checks requests before another one sees them.
 
-    Args:
-        app: the application behind the gate.
-        names: host names under which the server answers, besides the address that a connection
-            has reached it by.
-        uploads: where uploaded files are kept.
-        check_call: checks the body of a call and gives it in a clean form.
+    It answers under ``names``, and under the address that a connection has reached it by.
     """
 
     def __init__(
         self,
-        app: Application,
+        app: ASGIApp,
         *,
         names: Iterable[str],
         uploads: Uploads,
@@ -87,7 +80,7 @@ class Gate:
         self._uploads = uploads
         self._check_call = check_call
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
@@ -106,8 +99,8 @@ class Gate:
             logger.warning("a request failed (%s)", kind)
             await answer.end(HTTPStatus.INTERNAL_SERVER_ERROR, "the server could not answer this")
 
-    async def _answer(self, scope: Message, receive: Receive, answer: _Answer) -> None:
-        headers = _read_headers(scope)
+    async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        headers = Headers(scope=scope)
         host = self._check_host(scope, headers)
         _check_sender(scope, headers, host)
         path, method = scope["path"], scope["method"]
@@ -126,10 +119,10 @@ class Gate:
         else:
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and POST are answered")
 
-    def _check_host(self, scope: Message, headers: dict[bytes, list[bytes]]) -> str:
+    def _check_host(self, scope: Scope, headers: Headers) -> str:
         """Give the host and port asked for if the server goes by that name."""
-        given = headers.get(b"host", [])
-        host = given[0].decode("latin-1").lower() if len(given) == 1 else ""
+        given = headers.getlist("host")
+        host = given[0].lower() if len(given) == 1 else ""
         name = _host_name(host)
         reached = _plain_address(str((scope.get("server") or ("",))[0]))
         if not name or (name not in self._names and name != reached):
@@ -140,9 +133,7 @@ class Gate:
             )
         return host
 
-    def _cleaned(
-        self, scope: Message, headers: dict[bytes, list[bytes]], host: str
-    ) -> dict[str, Any]:
+    def _cleaned(self, scope: Scope, headers: Headers, host: str) -> dict[str, Any]:
         """Keep the headers and query parameters that the page uses."""
         kept = [(name, value) for name, value in scope["headers"] if name.lower() in _HEADERS]
         query = [
@@ -151,15 +142,15 @@ class Gate:
             if name in _QUERY and _QUERY[name].fullmatch(value)
         ]
         # A proxy that speaks https says so; it is believed for names given by --allow-host.
-        is_https = headers.get(b"x-forwarded-proto") == [b"https"]
+        is_https = headers.getlist("x-forwarded-proto") == ["https"]
         is_proxied = _host_name(host) in self._names.difference(LOCAL_NAMES)
         scheme = "https" if is_https and is_proxied else scope["scheme"]
         return {"headers": kept, "query_string": urlencode(query).encode(), "scheme": scheme}
 
-    async def _upload(self, headers: dict[bytes, list[bytes]], receive: Receive) -> str:
+    async def _upload(self, headers: Headers, receive: Receive) -> str:
         """Take a file into memory for a few minutes; give the token that stands for it."""
-        length = b"".join(headers.get(b"content-length", []))
-        if not re.fullmatch(rb"\d{1,12}", length):
+        length = "".join(headers.getlist("content-length"))
+        if not re.fullmatch(r"[0-9]{1,12}", length):
             raise Refused(HTTPStatus.LENGTH_REQUIRED, "an upload must state its length")
         size = int(length)
         if size > LARGEST_FILE:
@@ -189,40 +180,28 @@ class _Answer:
         """Pass a message of the application on, with our headers instead of its CORS headers."""
         if message["type"] == "http.response.start":
             self._has_begun = True
-            kept = [
-                (name, value)
-                for name, value in message.get("headers", [])
-                if not name.lower().startswith(b"access-control-")
-            ]
-            added = [(name.encode(), value.encode()) for name, value in _ADDED.items()]
-            message = {**message, "headers": kept + added}
+            given = ((name.lower(), value) for name, value in message.get("headers", []))
+            kept = [pair for pair in given if not pair[0].startswith(b"access-control-")]
+            headers = MutableHeaders(raw=kept)
+            headers.update(_ADDED)
+            message = {**message, "headers": headers.raw}
         if message["type"] == "http.response.body":
             self._has_ended = not message.get("more_body", False)
         await self._send(message)
 
     async def end(self, status: HTTPStatus, words: str, *, key: str = "detail") -> None:
         """Send a short JSON answer, or end the one that has begun."""
-        if self._has_ended:
-            return
-        if self._has_begun:
+        if self._has_begun and not self._has_ended:
             await self.send({"type": "http.response.body", "body": b""})
-            return
-        body = json.dumps({key: words}).encode()
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-        ]
-        if status >= HTTPStatus.BAD_REQUEST:
-            headers.append((b"connection", b"close"))  # what is left of the body is not read
-        await self.send({"type": "http.response.start", "status": int(status), "headers": headers})
-        await self.send({"type": "http.response.body", "body": body})
+        elif not self._has_begun:
+            # What is left of a refused request's body is not read.
+            headers = {"connection": "close"} if status >= HTTPStatus.BAD_REQUEST else None
+            answer = JSONResponse({key: words}, status, headers)
+            await answer({"type": "http"}, _no_more, self.send)
 
 
-def _read_headers(scope: Message) -> dict[bytes, list[bytes]]:
-    headers: dict[bytes, list[bytes]] = {}
-    for name, value in scope["headers"]:
-        headers.setdefault(name.lower(), []).append(value)
-    return headers
+async def _no_more() -> Message:
+    return {"type": "http.disconnect"}
 
 
 def _host_name(host: str) -> str:
@@ -242,25 +221,25 @@ def _plain_address(text: str) -> str:
     return str(mapped or address)
 
 
-def _check_sender(scope: Message, headers: dict[bytes, list[bytes]], host: str) -> None:
+def _check_sender(scope: Scope, headers: Headers, host: str) -> None:
     """Refuse what a page of another site makes a browser send; other ports are other sites.
 
     Browsers state the origin of everything that may change something, and newer ones the
     relation between the sites for every request. A link from another site to the page is fine.
     """
-    origins = headers.get(b"origin", [])
-    own = {f"{scheme}://{host}".encode() for scheme in ("http", "https")}
+    origins = headers.getlist("origin")
+    own = {f"{scheme}://{host}" for scheme in ("http", "https")}
     if any(origin.lower() not in own for origin in origins):
-        words = f"a page of {origins[0].decode('latin-1')[:80]!r} may not use this server"
+        words = f"a page of {origins[0][:80]!r} may not use this server"
         raise Refused(HTTPStatus.FORBIDDEN, words)
-    sites = set(headers.get(b"sec-fetch-site", []))
+    sites = set(headers.getlist("sec-fetch-site"))
     is_link = (
         scope["method"] == "GET"
         and scope["path"] == "/"
-        and headers.get(b"sec-fetch-mode") == [b"navigate"]
-        and headers.get(b"sec-fetch-dest") == [b"document"]
+        and headers.getlist("sec-fetch-mode") == ["navigate"]
+        and headers.getlist("sec-fetch-dest") == ["document"]
     )
-    if not sites <= {b"same-origin", b"none"} and not is_link:
+    if not sites <= {"same-origin", "none"} and not is_link:
         raise Refused(HTTPStatus.FORBIDDEN, "a page of another site may not use this server")
 
 

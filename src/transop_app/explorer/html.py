@@ -4,12 +4,11 @@ Pictures travel inside the page as data addresses, so that the server writes and
 Colours are the theme's variables, so that light and dark both work.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Sequence
 from html import escape
+from importlib.resources import files
 from io import BytesIO
 
 import numpy as np
@@ -19,6 +18,11 @@ from PIL import Image
 from transop.colours import COLOURS
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 640, 220, 76, 28  # of a curve, in its own units
+
+
+def asset(name: str) -> str:
+    """Read a style sheet or script of the page."""
+    return files("transop_app.explorer").joinpath("static", name).read_text("utf-8")
 
 
 def png(image: Float[np.ndarray, "c h w"]) -> bytes:
@@ -66,10 +70,8 @@ def heading(words: str) -> str:
 def bars(values: Sequence[float], names: Sequence[str], *, unit: str = "percent") -> str:
     """Draw values as horizontal bars with their names.
 
-    Args:
-        values: one per bar.
-        names: one per bar.
-        unit: percent for shares of 1, plain for sizes, signed for bars to either side of zero.
+    ``unit`` is percent for shares of 1, plain for sizes, signed for bars to either side of
+    zero.
     """
     top = 1.0 if unit == "percent" else max([*map(abs, values), 1e-12])
     formats = {"percent": ".0%", "plain": ".3g", "signed": "+.3g"}

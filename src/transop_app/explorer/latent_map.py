@@ -1,30 +1,22 @@
 """The held-out images as points of a plane."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from transop.errors import UserError
-from transop_app.explorer.opened import NINE_IN_TEN, ExploredRun
+from transop_app.explorer.opened import ExploredRun
 
 
 @dataclass(frozen=True)
 class LatentMap:
-    """Latent points seen from their two widest sides.
+    """Latent points seen from their two widest sides."""
 
-    Attributes:
-        points: principal components 1 and 2.
-        share: of the variance, what these two show.
-        labels: class of every point, or None.
-        scales: encoded scale of every living operator at every point, or None.
-    """
-
-    points: Float[np.ndarray, "n 2"]
-    share: float
-    labels: Int[np.ndarray, " n"] | None
+    points: Float[np.ndarray, "n 2"]  # principal components 1 and 2
+    share: float  # of the variance, what these two show
+    labels: Int[np.ndarray, " n"] | None  # class of every point, or None
+    # encoded scale of every living operator at every point, or None
     scales: Float[np.ndarray, "n m"] | None
 
 
@@ -44,8 +36,3 @@ def draw_map(run: ExploredRun) -> LatentMap:
     if run.model.coefficient_encoder is not None:
         scales = run.model.scales_at(run.shown_latents).cpu().numpy()[:, run.living_operators]
     return LatentMap(points, share, labels, scales)
-
-
-def ranges_at(found: LatentMap, point: int) -> Float[np.ndarray, " m"] | None:
-    """Give the range of every living operator at a point, as the sliders of Transform show it."""
-    return None if found.scales is None else NINE_IN_TEN * found.scales[point]

@@ -1,7 +1,5 @@
 """A run that people look at in the browser: its held-out images, and how far its sliders go."""
 
-from __future__ import annotations
-
 import logging
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Put the views together into one page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from html import escape
 

@@ -1,7 +1,5 @@
 """The path from one image to another and beyond, beside the straight line."""
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import dataclass
 
@@ -29,17 +27,11 @@ class Frames:
 
 @dataclass(frozen=True)
 class Track:
-    """The latent points of the path and the line: small enough to keep for every session.
+    """The latent points of the path and the line: small enough to keep for every session."""
 
-    Attributes:
-        times: from -1 to 3; 0 is the start, 1 the end.
-        path: points along the inferred coefficients.
-        line: points along the straight line.
-    """
-
-    times: Float[np.ndarray, " t"]
-    path: Float[np.ndarray, "t d"]
-    line: Float[np.ndarray, "t d"]
+    times: Float[np.ndarray, " t"]  # from -1 to 3; 0 is the start, 1 the end
+    path: Float[np.ndarray, "t d"]  # points along the inferred coefficients
+    line: Float[np.ndarray, "t d"]  # points along the straight line
 
     def position(self, t: float) -> int:
         """Find the point nearest to a time."""
@@ -48,23 +40,14 @@ class Track:
 
 @dataclass(frozen=True)
 class FoundPath:
-    """A path along the operators, and the straight line for comparison.
+    """A path along the operators, and the straight line for comparison."""
 
-    Attributes:
-        track: the points of both.
-        path: along the inferred coefficients.
-        line: along the straight line in latent space.
-        coefficients: of every operator, in the dictionary's order.
-        residual: distance from the end at t = 1, as a share of the end's latent length.
-        converged: whether inference settled.
-    """
-
-    track: Track
-    path: Frames
-    line: Frames
-    coefficients: Float[np.ndarray, " m"]
-    residual: float
-    converged: bool
+    track: Track  # the points of both
+    path: Frames  # along the inferred coefficients
+    line: Frames  # along the straight line in latent space
+    coefficients: Float[np.ndarray, " m"]  # of every operator, in the dictionary's order
+    residual: float  # distance from the end at t = 1, as a share of the end's latent length
+    converged: bool  # whether inference settled
 
 
 def find_path(

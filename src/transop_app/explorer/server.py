@@ -20,7 +20,6 @@ from transop_app.explorer.uploads import Uploads
 
 if TYPE_CHECKING:
     import uvicorn
-    from gradio import Blocks
 
 LOOPBACK = "127.0.0.1"
 _FOLDER = "transop-explorer-"
@@ -44,15 +43,7 @@ def serving(
 ) -> Iterator[str]:
     """Serve the page about a run while the block lasts.
 
-    Args:
-        run: what to show.
-        host: the address to listen on; loopback reaches nobody else.
-        port: where; a free one if left out.
-        open_browser: show the page in the user's browser.
-        allow_hosts: further host names under which the page may be asked for.
-
-    Yields:
-        The page's address.
+    Yields the page's address.
     """
     with _listen(host, port) as listener, tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         _keep_to_ourselves(folder)
@@ -89,12 +80,14 @@ def _build(run: ExploredRun, names: set[str]) -> uvicorn.Server:
 
     from transop_app.explorer.calls import call_checker
     from transop_app.explorer.gate import LOCAL_NAMES, Gate
+    from transop_app.explorer.html import asset
     from transop_app.explorer.page import build_page, look
-    from transop_app.explorer.style import STYLE
 
     uploads = Uploads()
     page = build_page(run, uploads)
-    _remember_few(page)
+    # `launch` has an argument for this, `mount_gradio_app` (Gradio 6.31) has none; pyproject.toml
+    # keeps Gradio below 7.
+    page.state_session_capacity = _MOST_SESSIONS
     page.queue(max_size=_LONGEST_QUEUE, api_open=False)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=_few_threads)
     app.add_middleware(CORSMiddleware, allow_origins=[])  # makes Gradio add no CORS headers
@@ -111,7 +104,7 @@ def _build(run: ExploredRun, names: set[str]) -> uvicorn.Server:
         mcp_server=False,
         enable_monitoring=False,
         theme=look(),
-        css=STYLE,
+        css=asset("page.css"),
     )
     check = call_checker(page.get_config_file())
     gate = Gate(app, names={*LOCAL_NAMES, *names}, uploads=uploads, check_call=check)
@@ -125,15 +118,6 @@ def _build(run: ExploredRun, names: set[str]) -> uvicorn.Server:
         timeout_graceful_shutdown=_PATIENCE,
     )
     return uvicorn.Server(config)
-
-
-def _remember_few(page: Blocks) -> None:
-    """Bound the sessions that are remembered.
-
-    ``launch`` has an argument for this, ``mount_gradio_app`` (Gradio 6.31) has none, so the
-    attribute that ``launch`` would set is set here. pyproject.toml keeps Gradio below 7.
-    """
-    page.state_session_capacity = _MOST_SESSIONS
 
 
 @asynccontextmanager

@@ -1,7 +1,5 @@
 """Move one image by several operators at once, and classify the result."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,17 +17,12 @@ _N_SURPRISES = 8
 
 @dataclass(frozen=True)
 class Start:
-    """An image and what the model makes of it.
+    """An image and what the model makes of it."""
 
-    Attributes:
-        image: as it was given.
-        latent: its point, in scaled units.
-        allowed: for each living operator, in order, the range to either side within which nine
-            of ten sampled coefficients lie; None without a coefficient encoder.
-    """
-
-    image: Float[np.ndarray, "c h w"]
-    latent: Float[np.ndarray, " d"]
+    image: Float[np.ndarray, "c h w"]  # as it was given
+    latent: Float[np.ndarray, " d"]  # its point, in scaled units
+    # for each living operator, in order, the range to either side within which nine of ten
+    # sampled coefficients lie; None without a coefficient encoder
     allowed: tuple[float, ...] | None
 
 
@@ -65,10 +58,8 @@ def start_from(run: ExploredRun, image: Float[Tensor, "c h w"]) -> Start:
 def move(run: ExploredRun, start: Start, values: Sequence[float]) -> Moved:
     """Apply the sliders' coefficients to an image.
 
-    Args:
-        run: the open run.
-        start: where from.
-        values: one coefficient per living operator, in the order of ``run.living_operators``.
+    ``values`` has one coefficient per living operator, in the order of
+    ``run.living_operators``.
     """
     coefficients = torch.zeros(run.model.operators.n_operators)
     coefficients[run.living_operators] = torch.tensor([float(value) for value in values])

@@ -6,8 +6,6 @@ through the library's own picture reader, so that decompression bombs are refuse
 unpacked.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import lzma
@@ -52,9 +50,8 @@ File = tuple[str, bytes]  # name and content
 class Uploads:
     """Files that were sent and not yet read, of all sessions together.
 
-    Args:
-        total: bytes that may wait at a time.
-        seconds: after which a file that nobody has read is dropped; the server sees to it.
+    ``total`` bytes may wait at a time. The server drops a file that nobody has read after
+    ``seconds``.
     """
 
     def __init__(self, *, total: int = 10 * LARGEST_FILE, seconds: float = 300) -> None:
@@ -92,8 +89,7 @@ class Uploads:
     def take(self, listed: Any) -> list[File]:
         """Give the files that an event of the page lists, and forget them.
 
-        Args:
-            listed: a list of objects with ``name`` and ``token``, as the page sends it.
+        ``listed`` is a list of objects with ``name`` and ``token``.
         """
         if not isinstance(listed, list) or not listed:
             raise DataError("no file arrived; upload it again")
@@ -119,13 +115,7 @@ def _bare_name(name: Any) -> str:
 
 
 def read_bytes(content: bytes, name: str, model: ManifoldAutoencoder) -> Float[Tensor, "c h w"]:
-    """Turn the bytes of an image file into an image as the model wants it.
-
-    Args:
-        content: the file.
-        name: what to call it in an error.
-        model: gives size and channels.
-    """
+    """Turn the bytes of an image file into an image as the model wants it."""
     if len(content) > LARGEST_FILE:
         raise DataError(f"'{name}' is larger than {LARGEST_FILE // 2**20} MB; shrink it first")
     channels, size, _ = model.image_shape
@@ -152,8 +142,7 @@ def read_collection(
 ) -> tuple[dict[str, Float[Tensor, "c h w"]], list[str]]:
     """Read uploaded images and zips of images.
 
-    Returns:
-        The images by name, and a sentence for every file left out.
+    Gives the images by name, and a sentence for every file left out.
     """
     images: dict[str, Tensor] = {}
     complaints: list[str] = []
@@ -162,7 +151,11 @@ def read_collection(
             complaints.append(f"'{name}' and what follows: only {MOST_IMAGES} at a time")
             break
         try:
-            images[_free(name, images)] = read_bytes(content, name, model)
+            image, number, path = read_bytes(content, name, model), 1, PurePosixPath(name)
+            while name in images:  # two files of one name are told apart by a number
+                number += 1
+                name = f"{path.stem}-{number}{path.suffix}"
+            images[name] = image
         except DataError as error:
             complaints.append(str(error))
     return images, complaints
@@ -191,11 +184,16 @@ def _unzip(content: bytes, name: str, complaints: list[str]) -> Iterator[File]:
         archive = zipfile.ZipFile(BytesIO(content))
     except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
         raise DataError(f"'{name}' is not a readable zip: {error}") from None
-    wanted = [info for info in archive.infolist() if _is_image(info.filename)]
+    named = [(info, PurePosixPath(info.filename)) for info in archive.infolist()]
+    wanted = [
+        (info, path.name)
+        for info, path in named
+        if path.suffix.lower() in EXTENSIONS and not path.name.startswith(".")
+    ]
     if not wanted:
         raise DataError(f"'{name}' contains no image files")
     left = _LARGEST_ZIP
-    for info in wanted:
+    for info, bare in wanted:
         try:
             with archive.open(info) as stream:
                 unpacked = stream.read(LARGEST_FILE + 1)
@@ -208,18 +206,4 @@ def _unzip(content: bytes, name: str, complaints: list[str]) -> Iterator[File]:
         if len(unpacked) > LARGEST_FILE:
             complaints.append(f"'{info.filename}' unpacks to more than allowed: left out")
             continue
-        yield PurePosixPath(info.filename).name, unpacked
-
-
-def _is_image(name: str) -> bool:
-    path = PurePosixPath(name)
-    return path.suffix.lower() in EXTENSIONS and not path.name.startswith(".")
-
-
-def _free(name: str, taken: dict[str, Tensor]) -> str:
-    """Change a name that is taken already."""
-    number, path = 1, PurePosixPath(name)
-    while name in taken:
-        number += 1
-        name = f"{path.stem}-{number}{path.suffix}"
-    return name
+        yield bare, unpacked

@@ -1,9 +1,7 @@
 """The beta-VAE, in the architecture of its own paper (Higgins et al., 2017)."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import torch
@@ -35,22 +33,23 @@ class BetaVAENetwork(nn.Module):
         self._margin = side * multiple - shape.image_size
         maps = [shape.channels, w, w, 2 * w, 2 * w]
         flat = maps[-1] * side**2
-        down = [_convolution(i, o) for i, o in pairwise(maps)]
+        down = [(nn.Conv2d(i, o, 4, 2, 1), nn.ReLU()) for i, o in pairwise(maps)]
         self.encoder = nn.Sequential(
-            *(layer for block in down for layer in block),
+            *chain(*down),
             nn.Flatten(),
             nn.Linear(flat, _HIDDEN),
             nn.ReLU(),
             nn.Linear(_HIDDEN, 2 * shape.latent_dimension),
         )
-        up = [_deconvolution(i, o) for i, o in pairwise(reversed(maps[1:]))]
+        wide = pairwise(reversed(maps[1:]))
+        up = [(nn.ConvTranspose2d(i, o, 4, 2, 1), nn.ReLU()) for i, o in wide]
         self.decoder = nn.Sequential(
             nn.Linear(shape.latent_dimension, _HIDDEN),
             nn.ReLU(),
             nn.Linear(_HIDDEN, flat),
             nn.ReLU(),
             nn.Unflatten(1, (maps[-1], side, side)),
-            *(layer for block in up for layer in block),
+            *chain(*up),
             nn.ConvTranspose2d(maps[1], shape.channels, 4, 2, 1),
         )
 
@@ -98,8 +97,8 @@ class BetaVAE(Baseline):
     number_names = frozenset({"beta", "warm_up_steps"})
     steps: Tensor
 
-    def __init__(self, network: nn.Module, **facts: Any) -> None:
-        super().__init__(network, **facts)
+    def __init__(self, network: nn.Module, *, numbers: dict[str, Any]) -> None:
+        super().__init__(network, numbers=numbers)
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
     def weight(self) -> float:
@@ -145,11 +144,3 @@ class BetaVAE(Baseline):
         order = self.latent_covariance.diagonal().argsort(descending=True)
         axes = torch.eye(self.latent_dimension, device=self.device)[order]
         return axes.expand(len(images), -1, -1)
-
-
-def _convolution(inputs: int, outputs: int) -> list[nn.Module]:
-    return [nn.Conv2d(inputs, outputs, 4, 2, 1), nn.ReLU()]
-
-
-def _deconvolution(inputs: int, outputs: int) -> list[nn.Module]:
-    return [nn.ConvTranspose2d(inputs, outputs, 4, 2, 1), nn.ReLU()]

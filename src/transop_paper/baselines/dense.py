@@ -1,7 +1,5 @@
 """The paper's ablation: transport operators whose coefficients come from a network, not sparse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -17,26 +15,22 @@ class DenseAutoencoder(Baseline):
 
     Two hidden layers turn [z0, z1] into one coefficient per operator; all of them are used for
     every pair, kept small by a squared penalty. Latents are in scaled units, as in our model.
-
-    Attributes:
-        operators: the dictionary Psi.
-        coefficient_network: [z0, z1] to coefficients.
     """
 
     method = "dense"
     number_names = frozenset(
-        {
+        [
             "n_operators",
             "hidden",
             "latent_scale",
             "coefficient_penalty",
             "operator_decay",
             "reconstruction_weight",
-        }
+        ]
     )
 
-    def __init__(self, network: nn.Module, *, numbers: dict[str, Any], **facts: Any) -> None:
-        super().__init__(network, numbers=numbers, **facts)
+    def __init__(self, network: nn.Module, *, numbers: dict[str, Any]) -> None:
+        super().__init__(network, numbers=numbers)
         d, m, hidden = self.latent_dimension, numbers["n_operators"], numbers["hidden"]
         self.operators = TransportOperators(m, d)
         self.coefficient_network = nn.Sequential(

@@ -1,8 +1,6 @@
 """What all baselines share: images in, straight latent paths, two files on disk."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -23,32 +21,19 @@ class Baseline(nn.Module):
 
     Calling it with images and a generator gives the loss its training minimises; the other
     methods run the network in evaluation mode and without gradients.
-
-    Attributes:
-        network: encoder and decoder.
-        numbers: the settings that belong to the method, such as ``beta``.
-        phases: the training phases this model has been through.
-        class_names: what the classes are called, or None.
     """
 
     method: ClassVar[str]
     number_names: ClassVar[frozenset[str]] = frozenset()
     latent_covariance: Tensor
 
-    def __init__(
-        self,
-        network: nn.Module,
-        *,
-        numbers: dict[str, Any] | None = None,
-        phases: Sequence[str] = (),
-        class_names: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, network: nn.Module, *, numbers: dict[str, Any] | None = None) -> None:
         super().__init__()
         self.network: Any
-        self.network = network
-        self.numbers = dict(numbers or {})
-        self.phases = tuple(phases)
-        self.class_names = None if class_names is None else tuple(class_names)
+        self.network = network  # encoder and decoder
+        self.numbers = dict(numbers or {})  # settings that belong to the method, such as beta
+        self.phases: tuple[str, ...] = ()  # the training phases this model has been through
+        self.class_names: tuple[str, ...] | None = None
         dimension: int = self.network.shape.latent_dimension
         self.register_buffer("latent_covariance", torch.eye(dimension))
         self.eval()
@@ -57,9 +42,8 @@ class Baseline(nn.Module):
     def build(cls, numbers: dict[str, Any], **architecture: Any) -> Self:
         """Build an untrained model from its method's numbers and its network's description.
 
-        Args:
-            numbers: those that ``number_names`` lists, e.g. ``{"beta": 5.0}``.
-            **architecture: ``name, image_size, channels, latent_dimension, width``.
+        ``numbers`` are those that ``number_names`` lists, e.g. ``{"beta": 5.0}``;
+        ``architecture`` is what `build_autoencoder` takes.
         """
         if set(numbers) != cls.number_names:
             raise UserError(
@@ -136,7 +120,7 @@ class Baseline(nn.Module):
             "network": self.network.architecture(),
             "numbers": self.numbers,
             "phases": list(self.phases),
-            "class_names": None if self.class_names is None else list(self.class_names),
+            "class_names": self.class_names and list(self.class_names),
         }
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -157,8 +141,7 @@ class Baseline(nn.Module):
         except (KeyError, TypeError, RuntimeError) as error:
             raise ArtifactError(f"'{origin}' does not fit its description: {error}") from None
         model.phases = tuple(config["phases"])
-        names = config["class_names"]
-        model.class_names = None if names is None else tuple(names)
+        model.class_names = config["class_names"] and tuple(config["class_names"])
         prefer_channels_last(model)  # as while it was trained: another layout rounds otherwise
         return model.to(device) if device is not None else model
 

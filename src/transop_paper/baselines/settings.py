@@ -1,7 +1,5 @@
 """Settings of the baselines: those of our method, and a section for each baseline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal

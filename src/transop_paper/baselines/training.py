@@ -1,16 +1,13 @@
 """Train the methods we compare with, through the same loop, folder and checkpoints as ours."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from transop.artifacts import RunFolder
-from transop.config import Settings
 from transop.data import ImageDataset
 from transop.networks import prefer_channels_last
 from transop.progress import Progress
@@ -113,22 +110,23 @@ def train_baseline(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> Baseline:
-    """Run the phases a baseline's run folder is missing and return the model.
-
-    The arguments are those of `transop.training.train`.
-    """
-    plan = TrainingPlan(BASELINES[settings.method], _build, _phases)
+    """Run the phases a baseline's run folder is missing, as `transop.training.train` does."""
+    plan = TrainingPlan(_load, _build, _phases)
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
 
 
-def _phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]:
+# Functions with a name: several processes are started with them.
+def _load(settings: Any, folder: Path, device: torch.device | None) -> Baseline:
+    return BASELINES[settings.method].from_pretrained(folder, device=device)
+
+
+def _phases(settings: Any, dataset: ImageDataset) -> dict[str, Phase]:
     del dataset
-    return BASELINE_PHASES[_own(settings).method]
+    return BASELINE_PHASES[settings.method]
 
 
 def _build(session: Session, dataset: ImageDataset) -> Baseline:
-    """Build the untrained model that the settings describe."""
-    settings = _own(session.settings)
+    settings: Any = session.settings
     with session.seeded("weights", "autoencoder"):
         model = BASELINES[settings.method].build(
             _numbers(settings),
@@ -144,17 +142,18 @@ def _build(session: Session, dataset: ImageDataset) -> Baseline:
 
 
 def _own_phase(session: Session, model: Baseline, dataset: ImageDataset) -> dict[str, Any]:
-    """Minimise the baseline's own loss on the training images.
-
-    Returns:
-        The held-out squared error per pixel.
-    """
+    """Minimise the baseline's own loss on the training images."""
     if isinstance(model, BetaVAE):
-        settings, n_images = _own(session.settings), len(dataset.splits["train"])
+        settings, n_images = session.settings, len(dataset.splits["train"])
+        assert isinstance(settings, BaselineSettings)
         network = settings.autoencoder
         n_steps = steps_in(network.epochs, n_images, min(network.batch_size, n_images))[1]
         model.numbers["warm_up_steps"] = round(settings.beta_vae.warm_up * n_steps)
-    train_autoencoder(session, model, dataset, loss=_own_loss)
+
+    def own_loss(network: Callable[..., Tensor], images: Tensor, noise: torch.Generator) -> Tensor:
+        return network(images, noise)
+
+    train_autoencoder(session, model, dataset, loss=own_loss)
     return _measure(session, model, dataset)
 
 
@@ -198,14 +197,3 @@ def _numbers(settings: BaselineSettings) -> dict[str, Any]:
             "reconstruction_weight": settings.fine_tuning.reconstruction_weight,
         },
     }[settings.method]
-
-
-def _own_loss(
-    network: Callable[..., Tensor], images: Float[Tensor, "b c h w"], generator: torch.Generator
-) -> Float[Tensor, ""]:
-    return network(images, generator)
-
-
-def _own(settings: Settings) -> BaselineSettings:
-    assert isinstance(settings, BaselineSettings)
-    return settings

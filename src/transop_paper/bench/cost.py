@@ -16,14 +16,10 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Cost:
-    """What one computation took.
+    """What one computation took."""
 
-    Attributes:
-        seconds: wall-clock time.
-        megabytes: highest memory above that at the start; None where the system cannot tell.
-    """
-
-    seconds: float
+    seconds: float  # wall-clock time
+    # highest memory above that at the start; None where the system cannot tell
     megabytes: float | None
 
 
@@ -53,8 +49,7 @@ def start_watching_memory() -> float | None:
 def memory_now(name: str) -> float | None:
     """Read one memory figure of this process, in megabytes.
 
-    Args:
-        name: as the kernel calls it: VmRSS, VmHWM (the highest since the last reset), RssAnon.
+    ``name`` is the kernel's: VmRSS, VmHWM (the highest since the last reset), RssAnon.
     """
     try:
         lines = Path("/proc/self/status").read_text().splitlines()

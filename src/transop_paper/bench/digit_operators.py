@@ -52,11 +52,7 @@ def learn_operators(
 ) -> LearnedProblem:
     """Learn operators from neighbouring digits, as `transop.learn_operators` does.
 
-    Args:
-        dimension: number of principal components that serve as latent space.
-        n_operators: size of the dictionary.
-        n_steps: steps of learning.
-        seed: for the first operators and the draws of pairs.
+    The first ``dimension`` principal components serve as latent space.
     """
     points = project_digits(dimension)
     neighbours = nearest_neighbours(points, N_NEIGHBOURS)

@@ -29,23 +29,15 @@ _LARGEST_TABLE_BYTES = 2**31
 
 @dataclass(frozen=True)
 class PairCosts:
-    """What pair building took for one number of images.
+    """What pair building took for one number of images."""
 
-    Attributes:
-        n_images: the number.
-        features: describing the images by the backbone.
-        search: exact neighbours, in blocks.
-        all_at_once: the same neighbours from one n x n table; None where it would not fit.
-        table_megabytes: size of that table.
-        agreement: share of neighbours on which both searches agree.
-    """
-
-    n_images: int
-    features: Cost
-    search: Cost
+    n_images: int  # the number
+    features: Cost  # describing the images by the backbone
+    search: Cost  # exact neighbours, in blocks
+    # the same neighbours from one n x n table; None where it would not fit
     all_at_once: Cost | None
-    table_megabytes: float
-    agreement: float | None
+    table_megabytes: float  # size of that table
+    agreement: float | None  # share of neighbours on which both searches agree
 
     @property
     def images_per_second(self) -> float:
@@ -98,33 +90,29 @@ def bench_pairs(
 
     Nothing is cached: every number of images is computed from scratch, on images of noise
     (neither step's cost depends on what the images show).
-
-    Args:
-        sizes: numbers of images, ascending.
-        image_size: side of the images, in pixels.
-        backbone: a key of ``BACKBONES``.
-        weights: a weights file for the backbone, if not its default.
-        n_neighbours: k.
-        device: where to compute.
-        seed: decides the images.
-        progress: announces the numbers of images.
     """
-    _check_sizes(sizes, n_neighbours)
+    ascending = all(a < b for a, b in pairwise(sizes))
+    if not sizes or not ascending or sizes[0] <= n_neighbours:
+        raise UserError(
+            f"sizes={list(sizes)} must be ascending numbers of images, each above "
+            f"n_neighbours={n_neighbours}"
+        )
     if backbone not in BACKBONES:
         raise UserError(f"backbone={backbone!r} is unknown; choose one of {', '.join(BACKBONES)}")
     extractor = BACKBONES[backbone](
         input_size_for(image_size), None if weights is None else Path(weights), cache_folder()
     )
-    dataset = _noise(max(sizes), image_size, seed)
+    shape = (max(sizes), 1, image_size, image_size)
+    images = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+    rows = np.arange(len(images), dtype=np.int64)
+    dataset = ImageDataset(images, None, {"train": rows}, DatasetMeta("noise", "generated"))
     extract_features(dataset, torch.arange(extractor.batch_size), extractor, device=device)
-    costs = []
-    n_features = 0
-    for n in progress(sizes, "images", len(sizes)):
-        cost, n_features = _measure(dataset, n, extractor, n_neighbours, device)
-        costs.append(cost)
-    return PairBenchmark(
-        tuple(costs), image_size, n_features, n_neighbours, torch.get_num_threads()
-    )
+    found = [
+        _measure(dataset, n, extractor, n_neighbours, device)
+        for n in progress(sizes, "images", len(sizes))
+    ]
+    costs, n_features = tuple(cost for cost, _ in found), found[-1][1]
+    return PairBenchmark(costs, image_size, n_features, n_neighbours, torch.get_num_threads())
 
 
 def _measure(
@@ -154,19 +142,3 @@ def _all_at_once(features: Float[Tensor, "n f"], n_neighbours: int) -> Int64[Ten
     distance = torch.cdist(features.float(), features.float())
     distance.fill_diagonal_(torch.inf)
     return distance.topk(n_neighbours, dim=1, largest=False).indices.cpu()
-
-
-def _noise(n: int, image_size: int, seed: int) -> ImageDataset:
-    shape = (n, 1, image_size, image_size)
-    images = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
-    rows = np.arange(n, dtype=np.int64)
-    return ImageDataset(images, None, {"train": rows}, DatasetMeta("noise", "generated"))
-
-
-def _check_sizes(sizes: Sequence[int], n_neighbours: int) -> None:
-    ascending = all(a < b for a, b in pairwise(sizes))
-    if not sizes or not ascending or sizes[0] <= n_neighbours:
-        raise UserError(
-            f"sizes={list(sizes)} must be ascending numbers of images, each above "
-            f"n_neighbours={n_neighbours}"
-        )

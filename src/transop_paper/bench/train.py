@@ -34,38 +34,23 @@ _HELD_OUT = 500  # pairs on which both dictionaries are compared
 
 @dataclass(frozen=True)
 class TrainSize:
-    """How large an operator phase is.
+    """How large an operator phase is."""
 
-    Attributes:
-        dimension: of the latent space.
-        n_operators: in the dictionary.
-        batch_size: pairs per step.
-        n_pairs: pairs per epoch; only the extrapolation to an epoch depends on it.
-    """
-
-    dimension: int = 10
-    n_operators: int = 16
-    batch_size: int = 250
-    n_pairs: int = 50_000
+    dimension: int = 10  # of the latent space
+    n_operators: int = 16  # in the dictionary
+    batch_size: int = 250  # pairs per step
+    n_pairs: int = 50_000  # pairs per epoch; only the extrapolation to an epoch depends on it
 
 
 @dataclass(frozen=True)
 class TrainRun:
-    """What one algorithm took and reached.
+    """What one algorithm took and reached."""
 
-    Attributes:
-        name: ours, or the authors'.
-        seconds: of every batch.
-        seconds_per_batch: their mean.
-        epoch_seconds: an epoch at that rate.
-        objective: mean over held-out pairs afterwards, coefficients inferred by our solver.
-    """
-
-    name: str
-    seconds: tuple[float, ...]
-    seconds_per_batch: float
-    epoch_seconds: float
-    objective: float
+    name: str  # ours, or the authors'
+    seconds: tuple[float, ...]  # of every batch
+    seconds_per_batch: float  # their mean
+    epoch_seconds: float  # an epoch at that rate
+    objective: float  # mean over held-out pairs afterwards, coefficients inferred by our solver
 
 
 @dataclass(frozen=True)
@@ -92,13 +77,8 @@ def bench_train(
 ) -> TrainBenchmark:
     """Take the same operator steps by our algorithm and the authors', batch by batch in turn.
 
-    Args:
-        size: of the operator phase; the paper's MNIST by default.
-        n_batches: steps of either; theirs take seconds each.
-        learning_steps: how long the common start has been learned, so that neither deals with
-            operators that no training run shows.
-        seed: for start and pairs.
-        progress: shows the batches.
+    The common start is learned for ``learning_steps``, so that neither deals with operators
+    that no training run shows.
     """
     size = size or TrainSize()
     if n_batches < 1 or size.batch_size < 2:
@@ -111,17 +91,17 @@ def bench_train(
     generator = torch.Generator().manual_seed(seed + 1)
     held_out = problem.draw_pairs(_HELD_OUT, generator)
     batches = [problem.draw_pairs(size.batch_size, generator) for _ in range(n_batches)]
-    with TemporaryDirectory() as folder, warnings.catch_warnings():
+    ours, authors, runs = copy.deepcopy(start), start, []
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        ours, authors = _Ours(problem, copy.deepcopy(start), Path(folder)), _Authors(problem, start)
         before = _objective(problem, start, held_out)
-        seconds = _race(ours, authors, batches, progress)
-        runs = [
-            _summarise(name, times, size, _objective(problem, operators, held_out))
-            for name, times, operators in zip(
-                ("ours", "authors"), seconds, (ours.operators, authors.operators), strict=True
-            )
-        ]
+        seconds = _race(problem, ours, authors, batches, progress)
+        learned = {"ours": ours, "authors": authors}
+        for (name, operators), times in zip(learned.items(), seconds, strict=True):
+            mean = statistics.mean(times)
+            epoch = mean * size.n_pairs / size.batch_size
+            objective = _objective(problem, operators, held_out)
+            runs.append(TrainRun(name, tuple(times), mean, epoch, objective))
     return TrainBenchmark(
         size=size,
         n_threads=torch.get_num_threads(),
@@ -137,81 +117,66 @@ def bench_train(
 _Batch = tuple[Float[Tensor, "b d"], Float[Tensor, "b d"]]
 
 
-class _Ours:
-    """The operator phase as training runs it, checks and diagnostics included."""
+def _race(
+    problem: LearnedProblem,
+    ours: TransportOperators,
+    authors: TransportOperators,
+    batches: list[_Batch],
+    progress: Progress,
+) -> tuple[list[float], list[float]]:
+    """Time both on every batch, one after the other; whatever is done on first use before.
 
-    def __init__(self, problem: LearnedProblem, operators: TransportOperators, path: Path) -> None:
-        weight = f"objective.sparsity_weight={problem.sparsity_weight}"
-        settings = load_settings("demo", [weight, "runtime.device=cpu"])
-        self._session = Session.open(settings, RunFolder(path))
-        self._rate = settings.operators.learning_rate
-        self.operators = operators
-        self.learner = DictionaryLearner(self._session, operators, "objective", settings.objective)
-
-    def loop(self, n_steps: int) -> Loop:
-        return Loop(
-            self._session,
+    Ours is the operator phase as training runs it, checks and diagnostics included.
+    """
+    weight, n_steps = f"objective.sparsity_weight={problem.sparsity_weight}", len(batches)
+    settings = load_settings("demo", [weight, "runtime.device=cpu"])
+    rate, decay = settings.operators.learning_rate, settings.objective.operator_decay
+    adam = torch.optim.Adam(authors.parameters(), lr=rate)
+    our_seconds, their_seconds = [], []
+    with TemporaryDirectory() as folder:
+        session = Session.open(settings, RunFolder(Path(folder)))
+        learner = DictionaryLearner(session, ours, "objective", settings.objective)
+        learner.infer(batches[0][0][:2], batches[0][1][:2])
+        loop = Loop(
+            session,
             "operators",
             n_steps,
-            modules={"operators": self.operators},
-            optimisers={"operators": self.learner.optimiser},
+            modules={"operators": ours},
+            optimisers={"operators": learner.optimiser},
             steps_per_epoch=n_steps,
             report_every=_REPORT_EVERY,
         )
-
-    def step(self, loop: Loop, batch: _Batch) -> None:
-        self.learner.step(loop, *batch, self._rate)
-
-
-class _Authors:
-    """The authors' algorithm: their iteration for c, autograd for the operators, Adam."""
-
-    def __init__(self, problem: LearnedProblem, operators: TransportOperators) -> None:
-        settings = load_settings("demo")
-        self._weight, self._decay = problem.sparsity_weight, settings.objective.operator_decay
-        self.operators = operators
-        self._optimiser = torch.optim.Adam(
-            operators.parameters(), lr=settings.operators.learning_rate
-        )
-
-    def step(self, batch: _Batch) -> None:
-        z0, z1 = batch
-        dictionary = self.operators.operators
-        c = infer_coefficients(
-            dictionary.detach(), z0, z1, sparsity_weight=self._weight, solver=CONTENDERS[REFERENCE]
-        ).coefficients
-        missed = z1 - transport(dictionary, c, z0, method="dense")
-        loss = missed.square().sum(1).mean() / 2 + operator_penalty(dictionary, self._decay)
-        self._optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._optimiser.step()
-
-
-def _race(
-    ours: _Ours, authors: _Authors, batches: list[_Batch], progress: Progress
-) -> tuple[list[float], list[float]]:
-    """Time both on every batch, one after the other; whatever is done on first use before."""
-    z0, z1 = batches[0]
-    ours.learner.infer(z0[:2], z1[:2])
-    our_seconds, their_seconds = [], []
-    loop = ours.loop(len(batches))
-    turns = iter(progress(batches, "our batch, then theirs"))
-    begin = time.perf_counter()
-    for step in loop:  # what the loop does between two steps is our time too
-        next(turns)
-        ours.step(loop, batches[step])
-        middle = time.perf_counter()
-        authors.step(batches[step])
-        our_seconds.append(middle - begin)
+        turns = iter(progress(batches, "our batch, then theirs"))
         begin = time.perf_counter()
-        their_seconds.append(begin - middle)
-    next(turns, None)  # lets the bar see its end
+        for step in loop:  # what the loop does between two steps is our time too
+            next(turns)
+            learner.step(loop, *batches[step], rate)
+            middle = time.perf_counter()
+            _authors_step(authors, adam, batches[step], problem.sparsity_weight, decay)
+            our_seconds.append(middle - begin)
+            begin = time.perf_counter()
+            their_seconds.append(begin - middle)
+        next(turns, None)  # lets the bar see its end
     return our_seconds, their_seconds
 
 
-def _summarise(name: str, seconds: list[float], size: TrainSize, objective: float) -> TrainRun:
-    mean = statistics.mean(seconds)
-    return TrainRun(name, tuple(seconds), mean, mean * size.n_pairs / size.batch_size, objective)
+def _authors_step(
+    operators: TransportOperators,
+    adam: torch.optim.Adam,
+    batch: _Batch,
+    weight: float,
+    decay: float,
+) -> None:
+    """Take a step of the authors' algorithm: their iteration for c, autograd and Adam for Psi."""
+    (z0, z1), dictionary = batch, operators.operators
+    c = infer_coefficients(
+        dictionary.detach(), z0, z1, sparsity_weight=weight, solver=CONTENDERS[REFERENCE]
+    ).coefficients
+    missed = z1 - transport(dictionary, c, z0, method="dense")
+    loss = missed.square().sum(1).mean() / 2 + operator_penalty(dictionary, decay)
+    adam.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    adam.step()
 
 
 def _objective(problem: LearnedProblem, operators: TransportOperators, pairs: _Batch) -> float:

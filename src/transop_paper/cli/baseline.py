@@ -1,7 +1,5 @@
 """``transop baseline``: train a method that ours is compared with."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated

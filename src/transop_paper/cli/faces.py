@@ -1,7 +1,5 @@
 """``transop faces``: write drawn faces to disk."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,12 +17,12 @@ from transop_paper.cli.table1 import (
     ProcessesOption,
     RowsOption,
     SeedsOption,
-    TableRequest,
     make_table,
+    train_quick,
 )
 
 if TYPE_CHECKING:
-    from transop_paper.figures import PaperRun
+    from transop_paper.figures.paper_run import PaperRun
 
 
 def paper(
@@ -72,8 +72,7 @@ def paper(
         _list_figures(terminal, as_json)
         return
     if name == "table1":
-        wanted = TableRequest(run, scale, rows, seeds, dataset, changes or [], out)
-        make_table(terminal, wanted, processes=processes, force=force, as_json=as_json)
+        make_table(ctx)
         return
     if name != "all" and name not in FIGURES:
         raise UserError(
@@ -82,17 +81,10 @@ def paper(
     if scale not in (None, "quick", "full"):
         raise UserError(f"--scale {scale} is unknown; use quick or full")
     chosen = list(FIGURES) if name == "all" else [name]
-    folder = run or Path("runs/quick")
-    target = out or folder / "figures"
+    target = out or (run or Path("runs/quick")) / "figures"
     again = f"transop paper {name}" + (f" --run {run}" if run else "")
     with terminal.resumable(f"stopped; go on with: {again}"):
-        written = (
-            _redraw(chosen, target)
-            if redraw
-            else _make(
-                terminal, chosen, _open(terminal, folder, run, scale, companion, data), target
-            )
-        )
+        written = _redraw(chosen, target) if redraw else _make(terminal, chosen, _open(ctx), target)
     if as_json:
         terminal.result_json({key: [str(path) for path in paths] for key, paths in written.items()})
     else:
@@ -104,40 +96,30 @@ def _list_figures(terminal: Terminal, as_json: bool) -> None:
     from transop_paper.figures import FIGURES
 
     if as_json:
-        terminal.result_json({name: figure.title for name, figure in FIGURES.items()})
+        terminal.result_json({name: figure.about.title for name, figure in FIGURES.items()})
         return
     for name, figure in FIGURES.items():
-        terminal.result(f"{name:20} {figure.title} ({figure.paper})")
+        terminal.result(f"{name:20} {figure.about.title} ({figure.paper})")
 
 
-def _open(
-    terminal: Terminal,
-    folder: Path,
-    run: Path | None,
-    scale: str | None,
-    companions: list[str] | None,
-    data: Path | None,
-) -> PaperRun:
-    from transop_paper.figures import PaperRun, train_quick_run
-
-    if run is None:
-        terminal.notice(f"quick run in {folder}")
-        train_quick_run(folder, progress=terminal.progress)
-    wanted: Any = scale or ("full" if run else "quick")
-    given = _named_paths(companions or [])
-    return PaperRun.open(
-        folder, scale=wanted, companions=given, data=data, progress=terminal.progress
-    )
-
-
-def _named_paths(items: list[str]) -> dict[str, Path]:
+def _open(ctx: typer.Context) -> PaperRun:
     from transop.errors import UserError
+    from transop_paper.figures.paper_run import PaperRun
 
-    pairs = [item.partition("=") for item in items]
-    for whole, (name, equals, path) in zip(items, pairs, strict=True):
-        if not (name and equals and path):
+    run, terminal = ctx.params["run"], ctx.obj
+    given = {}
+    for whole in ctx.params["companion"] or ():
+        name, _, path = whole.partition("=")
+        if not (name and path):
             raise UserError(f"--companion {whole!r} is not of the form NAME=RUN")
-    return {name: Path(path) for name, _, path in pairs}
+        given[name] = Path(path)
+    return PaperRun.open(
+        run or train_quick(terminal),
+        scale=ctx.params["scale"] or ("full" if run else "quick"),
+        companions=given,
+        data=ctx.params["data"],
+        progress=terminal.progress,
+    )
 
 
 def _make(
@@ -145,7 +127,8 @@ def _make(
 ) -> dict[str, list[Path]]:
     """Make the figures the run allows; one asked for by name must be possible."""
     from transop.errors import UserError
-    from transop_paper.figures import FIGURES, make_figure, unmet_needs
+    from transop_paper.figures import FIGURES
+    from transop_paper.figures.figure import make_figure, unmet_needs
 
     written = {}
     for name in terminal.progress(names, "figures", len(names)):
@@ -165,7 +148,8 @@ def _make(
 
 def _redraw(names: list[str], target: Path) -> dict[str, list[Path]]:
     """Draw what has numbers; one asked for by name must have them."""
-    from transop_paper.figures import FIGURES, redraw_figure
+    from transop_paper.figures import FIGURES
+    from transop_paper.figures.figure import redraw_figure
 
     there = [name for name in names if len(names) == 1 or (target / f"{name}.npz").exists()]
     return {name: redraw_figure(name, FIGURES[name], target) for name in there}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,9 @@ from transop.errors import UserError
 from transop_app.cli import Terminal
 
 if TYPE_CHECKING:
-    from transop_paper.scarce import Difference, Protocol, Row, Summary
+    from transop_paper.scarce.protocol import Protocol
+    from transop_paper.scarce.results import Difference, Summary
+    from transop_paper.scarce.rows import Row
 
 _PANEL = "For table1"
 _SEEDS = {"full": 10, "quick": 2}
@@ -58,73 +59,69 @@ ForceOption = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class TableRequest:
-    """What was asked for on the command line."""
-
-    run: Path | None
-    scale: str | None
-    rows: str
-    seeds: int | None
-    dataset: str | None
-    changes: Sequence[str]
-    out: Path | None
-
-
-def make_table(
-    terminal: Terminal, wanted: TableRequest, *, processes: int, force: bool, as_json: bool
-) -> None:
+def make_table(ctx: typer.Context) -> None:
     """Train a small network on ten images per class with each augmentation in turn.
 
     Every row and seed is kept as a file: rows may be run alone, together or later.
     """
-    if wanted.rows == "list":
-        _list_rows(terminal, wanted.dataset or "mnist", as_json=as_json)
+    terminal: Terminal = ctx.obj
+    run, scale, rows, dataset = (ctx.params[name] for name in ("run", "scale", "rows", "dataset"))
+    as_json: bool = ctx.params["as_json"]
+    if rows == "list":
+        _list_rows(terminal, dataset or "mnist", as_json=as_json)
         return
 
-    from transop_paper.scarce import find_rows, open_experiment, run_table
+    from transop_paper.scarce.experiment import open_experiment, run_table
+    from transop_paper.scarce.rows import find_rows
 
-    quick = wanted.run is None and wanted.dataset is None
-    scale = wanted.scale or ("quick" if quick else "full")
-    protocol = make_protocol(scale, wanted.changes)
-    names = [name.replace("+", ",") for name in wanted.rows.split(",")] if wanted.rows else []
-    find_rows(names, wanted.dataset or "mnist")  # a mistake is told before anything is trained
-    run = _quick_run(terminal) if quick else wanted.run
-    target = wanted.out or (run or Path("runs")) / "table1"
+    quick = run is None and dataset is None
+    scale = scale or ("quick" if quick else "full")
+    protocol = make_protocol(scale, ctx.params["changes"] or ())
+    names = [name.replace("+", ",") for name in rows.split(",")] if rows else []
+    find_rows(names, dataset or "mnist")  # a mistake is told before anything is trained
+    run = train_quick(terminal) if quick else run
+    target = ctx.params["out"] or (run or Path("runs")) / "table1"
     experiment = open_experiment(
-        target, protocol, run=run, dataset=wanted.dataset, progress=terminal.progress
+        target, protocol, run=run, dataset=dataset, progress=terminal.progress
     )
-    rows = find_rows(names, experiment.dataset.meta.name)
+    chosen = find_rows(names, experiment.dataset.meta.name)
     if run is None and not names:
-        rows = [row for row in rows if not row.needs_model]
+        chosen = [row for row in chosen if not row.needs_model]
         terminal.notice("without --run only rows that need no learned model are possible")
     with terminal.resumable("stopped; the same command goes on where it stopped"):
         results = run_table(
             experiment,
-            rows,
-            wanted.seeds or _SEEDS[scale],
-            n_processes=processes,
-            force=force,
-            progress=terminal.progress,
+            chosen,
+            ctx.params["seeds"] or _SEEDS[scale],
+            n_processes=ctx.params["processes"],
+            force=ctx.params["force"],
         )
-    _report(terminal, rows, results, target, as_json=as_json)
+    _report(ctx, chosen, results, target)
 
 
 def _report(
-    terminal: Terminal,
-    rows: Sequence[Row],
-    results: Sequence[dict[str, Any]],
-    target: Path,
-    *,
-    as_json: bool,
+    ctx: typer.Context, rows: Sequence[Row], results: Sequence[dict[str, Any]], target: Path
 ) -> None:
     """Write the table and the differences from our entry, and show both."""
-    from transop_paper.scarce import ENTRY, compare_rows, summarise
+    from transop.plotting import save_figure
+    from transop_paper.scarce.results import (
+        compare_rows,
+        draw_table,
+        summarise,
+        write_differences,
+        write_table,
+    )
+    from transop_paper.scarce.rows import ENTRY
 
+    terminal: Terminal = ctx.obj
     summaries = summarise(rows, results)
     differences = compare_rows(results, ENTRY) if any(row.name == ENTRY for row in rows) else []
-    files = _write(summaries, differences, target)
-    if as_json:
+    files = write_table(target, summaries)
+    files += write_differences(target, differences) if differences else []
+    n = max(summary.n_seeds for summary in summaries)
+    picture = draw_table(summaries, title=f"LeNet-5 on ten labelled images per class, {n} seeds")
+    files += save_figure(picture, target / "table1")
+    if ctx.params["as_json"]:
         terminal.result_json([dataclasses.asdict(summary) for summary in summaries])
         return
     _show(terminal, summaries)
@@ -132,8 +129,9 @@ def _report(
     terminal.notice(f"written: {', '.join(str(file) for file in files)}")
 
 
-def _quick_run(terminal: Terminal) -> Path:
-    from transop_paper.figures import train_quick_run
+def train_quick(terminal: Terminal) -> Path:
+    """Train the quick run, or finish the one that is there."""
+    from transop_paper.figures.quick import train_quick_run
 
     folder = Path("runs/quick")
     terminal.notice(f"quick run in {folder}")
@@ -143,27 +141,18 @@ def _quick_run(terminal: Terminal) -> Path:
 
 def make_protocol(scale: str, changes: Sequence[str]) -> Protocol:
     """Take a protocol by name and apply ``key=value`` changes."""
-    from transop_paper.scarce import SCALES
+    from transop_paper.scarce.protocol import SCALES, Protocol
+    from transop_paper.scarce.rows import read_changes
 
     if scale not in SCALES:
         raise UserError(f"--scale {scale} is unknown; choose from {', '.join(SCALES)}")
-    protocol, values = SCALES[scale], {}
-    for change in changes:
-        key, equals, text = change.partition("=")
-        if not equals or not hasattr(protocol, key):
-            keys = ", ".join(field.name for field in dataclasses.fields(protocol))
-            raise UserError(f"--set '{change}' is not KEY=VALUE with a key of {keys}")
-        kind = type(getattr(protocol, key))
-        try:
-            values[key] = kind(text)
-        except ValueError:
-            raise UserError(f"--set {change}: '{text}' is not a {kind.__name__}") from None
-    changed: Any = dataclasses.replace(protocol, **values)
-    return changed  # type: ignore[no-any-return]
+    keys = [field.name for field in dataclasses.fields(Protocol)]
+    values = read_changes(changes, (Protocol,), keys, "--set")
+    return dataclasses.replace(SCALES[scale], **values)
 
 
 def _list_rows(terminal: Terminal, dataset: str, *, as_json: bool) -> None:
-    from transop_paper.scarce import known_rows
+    from transop_paper.scarce.rows import known_rows
 
     rows = known_rows(dataset)
     if as_json:
@@ -173,37 +162,22 @@ def _list_rows(terminal: Terminal, dataset: str, *, as_json: bool) -> None:
     terminal.result_table(None, ["row", "augmentation", "labels used"], cells)
 
 
-def _write(summaries: list[Summary], differences: list[Difference], target: Path) -> list[Path]:
-    from transop.plotting import save_figure
-    from transop_paper.scarce import draw_table, write_differences, write_table
-
-    files = write_table(target, summaries)
-    files += write_differences(target, differences) if differences else []
-    n = max(summary.n_seeds for summary in summaries)
-    title = f"LeNet-5 on ten labelled images per class, {n} seeds"
-    return files + save_figure(draw_table(summaries, title=title), target / "table1")
-
-
 def _show(terminal: Terminal, summaries: list[Summary]) -> None:
-    cells = [
-        [
-            summary.row,
-            f"{summary.mean:.2f}",
-            f"{summary.deviation:.2f}",
-            "-" if summary.paper is None else f"{summary.paper[0]:.2f}",
-            str(summary.n_seeds),
-            _labels(summary),
-        ]
-        for summary in summaries
-    ]
+    cells = []
+    for summary in summaries:
+        used = "100 + unlabelled" if "without labels" in summary.labels_used else "100"
+        cells.append(
+            [
+                summary.row,
+                f"{summary.mean:.2f}",
+                f"{summary.deviation:.2f}",
+                "-" if summary.paper is None else f"{summary.paper[0]:.2f}",
+                str(summary.n_seeds),
+                "all" if summary.labels_used.startswith("all") else used,
+            ]
+        )
     columns = ["augmentation", "test %", "sd", "paper", "seeds", "labels"]
     terminal.result_table(None, columns, cells)
-
-
-def _labels(summary: Summary) -> str:
-    if summary.labels_used.startswith("all"):
-        return "all"
-    return "100 + unlabelled" if "without labels" in summary.labels_used else "100"
 
 
 def _show_differences(terminal: Terminal, differences: list[Difference]) -> None:

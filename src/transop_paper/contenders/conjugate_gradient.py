@@ -31,11 +31,7 @@ def solve_conjugate_gradient(
     Directions follow Polak and Ribiere on the steepest slope that the l1 term allows; a step
     that would carry a coefficient through zero leaves it there.
 
-    Args:
-        problem: the pairs.
-        initial: where the coefficients start.
-        max_iterations: line searches at most.
-        tolerance: a pair is done when a step changes its coefficients by less than this.
+    A pair is done when a step changes its coefficients by less than ``tolerance``.
     """
     m, d, _ = problem.operators.shape
     return solve_in_chunks(

@@ -87,14 +87,8 @@ def solve_by_steps(
     and with momentum a pair is done only when its velocity, times the step size, has stopped
     changing as well: while momentum builds up, coefficients may rest at zero.
 
-    Args:
-        step: what is done in each iteration.
-        problem: the pairs.
-        initial: where the coefficients start.
-        max_iterations: steps at most.
-        tolerance: a pair is done when |c_(k+1) - c_k| falls below this.
-        step_size: alpha_0.
-        decay: of the step size, per step.
+    Step k has the size ``step_size * decay**k``. A pair is done when |c_(k+1) - c_k| falls
+    below ``tolerance``.
     """
     step_size = check_number("step_size", step_size, "positive; the paper uses 0.01", open=True)
     decay = check_number(

@@ -1,13 +1,12 @@
 """Drawn faces on disk, in the layout in which CelebA is published."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from jaxtyping import Float, Int8, UInt8
+from jaxtyping import Float, UInt8
 from PIL import Image
 
 from transop.data import CELEBA_ATTRIBUTES, SPLIT_NAMES, consecutive_splits, split_sizes
@@ -36,18 +35,8 @@ def write_faces(
 ) -> Path:
     """Write drawn faces to disk in CelebA's layout, plus ``factors.npz``.
 
-    Args:
-        folder: must not exist yet, or be empty.
-        n_images: how many.
-        seed: the same seed and number give the same faces.
-        size: pixels; one side, or (height, width): CelebA's own is (218, 178).
-        progress: announces the drawing.
-
-    Returns:
-        The folder.
-
-    Raises:
-        DataError: the folder holds something already.
+    The folder must not exist yet, or be empty. ``size`` is one side, or (height, width):
+    CelebA's own is (218, 178).
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -68,24 +57,27 @@ def write_faces(
 
 def _write_images(folder: Path, blocks: Iterator[UInt8[np.ndarray, "n 3 h w"]]) -> None:
     """Encode blocks of images as numbered JPEG files on several threads."""
+
+    def write(path: Path, image: UInt8[np.ndarray, "3 h w"]) -> None:
+        picture = Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0)))
+        picture.save(path, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
+
     done = 0
     with ThreadPoolExecutor() as pool:
         for block in blocks:
             paths = [folder / _image_name(done + i) for i in range(len(block))]
-            list(pool.map(_write_jpeg, paths, block))
+            list(pool.map(write, paths, block))
             done += len(block)
 
 
-def _write_jpeg(path: Path, image: UInt8[np.ndarray, "3 h w"]) -> None:
-    encoded = BytesIO()
-    picture = Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0)))
-    picture.save(encoded, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
-    path.write_bytes(encoded.getvalue())
-
-
 def _write_tables(folder: Path, factors: Float[np.ndarray, "n f"]) -> None:
-    attributes = face_attributes(factors)
-    table = _format_attributes(attributes, CELEBA_ATTRIBUTES)
+    """Write attributes (count, names, one row per file) and partition as CelebA does."""
+    attributes = [
+        f"{_image_name(i)} " + " ".join(f"{value:2d}" for value in row)
+        for i, row in enumerate(face_attributes(factors).tolist())
+    ]
+    head = [str(len(factors)), " ".join(CELEBA_ATTRIBUTES) + " "]
+    table = "\n".join([*head, *attributes]) + "\n"
     (folder / "list_attr_celeba.txt").write_text(table, "utf-8")
     parts = np.zeros(len(factors), dtype=np.int64)
     for split, rows in consecutive_splits(split_sizes(len(factors))).items():
@@ -93,15 +85,6 @@ def _write_tables(folder: Path, factors: Float[np.ndarray, "n f"]) -> None:
     lines = [f"{_image_name(i)} {part}\n" for i, part in enumerate(parts.tolist())]
     (folder / "list_eval_partition.txt").write_text("".join(lines), "utf-8")
     np.savez_compressed(folder / "factors.npz", factors=factors, names=np.array(FACTOR_NAMES))
-
-
-def _format_attributes(values: Int8[np.ndarray, "files names"], names: Sequence[str]) -> str:
-    """Write attributes as CelebA does: count, names, then one row per file."""
-    rows = [
-        f"{_image_name(i)} " + " ".join(f"{value:2d}" for value in row)
-        for i, row in enumerate(values.tolist())
-    ]
-    return "\n".join([str(len(values)), " ".join(names) + " ", *rows]) + "\n"
 
 
 def _image_name(index: int) -> str:

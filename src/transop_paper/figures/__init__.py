@@ -21,16 +21,7 @@ from transop_paper.figures import (
     table1,
     training_curves,
 )
-from transop_paper.figures.companions import COMPANIONS, load_companion
-from transop_paper.figures.figure import (
-    Numbers,
-    PaperFigure,
-    make_figure,
-    redraw_figure,
-    unmet_needs,
-)
-from transop_paper.figures.paper_run import PaperRun, Scale
-from transop_paper.figures.quick import train_quick_run
+from transop_paper.figures.figure import PaperFigure
 
 # In the order of the paper; the report shows them in this order too.
 FIGURES: dict[str, PaperFigure] = {
@@ -54,17 +45,3 @@ FIGURES: dict[str, PaperFigure] = {
     "training-curves": training_curves.FIGURE,
     "operator-difference": operator_difference.FIGURE,
 }
-
-__all__ = [
-    "COMPANIONS",
-    "FIGURES",
-    "Numbers",
-    "PaperFigure",
-    "PaperRun",
-    "Scale",
-    "load_companion",
-    "make_figure",
-    "redraw_figure",
-    "train_quick_run",
-    "unmet_needs",
-]

@@ -1,13 +1,16 @@
-"""All operators: the path of every operator that training left in use."""
+"""Every operator.
 
-from __future__ import annotations
+The path of every operator that is still in use after training, applied to a few typical test
+images. The outlined middle column is the reconstruction. A good operator does a similar thing to
+every row.
+"""
 
 import torch
 from matplotlib.figure import Figure
 
-from transop.plotting import COLOURS, Block, image_blocks, roomy
+from transop.plotting import COLOURS, image_blocks, roomy
 from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.operator_paths import operator_strips
+from transop_paper.figures.operator_paths import operator_strips, strip_blocks
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _REACH = 0.7
@@ -26,28 +29,10 @@ def compute(run: PaperRun) -> Numbers:
 
 def draw(numbers: Numbers) -> Figure:
     """Draw one block per operator, largest first."""
-    middle = len(numbers["amounts"]) // 2
-    blocks = [
-        Block(
-            frames,
-            title=f"operator {m}",
-            boxed=[(row, middle) for row in range(len(frames))],
-            colour=COLOURS[0],
-        )
-        for m, frames in zip(numbers.facts["operators"], numbers["frames"], strict=True)
-    ]
+    titles = [f"operator {m}" for m in numbers.facts["operators"]]
+    blocks = strip_blocks(numbers["frames"], titles, COLOURS[0])
     page = [blocks[i : i + _PER_ROW] for i in range(0, len(blocks), _PER_ROW)]
     return image_blocks(page, cell_inches=roomy(0.28, numbers["frames"]))
 
 
-FIGURE = PaperFigure(
-    title="Every operator",
-    caption=(
-        "The path of every operator that is still in use after training, applied to a few typical "
-        "test images. The outlined middle column is the reconstruction. A good operator does a "
-        "similar thing to every row."
-    ),
-    paper="Figures 15, 17 and 18",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figures 15, 17 and 18", compute, draw)

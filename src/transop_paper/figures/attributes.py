@@ -1,20 +1,24 @@
-"""Attributes along operator paths: which operator gives a face a beard, a hat, blond hair."""
+"""Attributes along operators.
 
-from __future__ import annotations
+For every attribute the operator that most often raises its probability from below 0.2 to above 0.8,
+found automatically. Above: images along its path from one held-out image, which is outlined. Below:
+the probability of the attribute (thick) and of the two other attributes that change most (thin).
+The title says from how many of the starts without the attribute the same operator passes 0.8; the
+one shown changes the others least.
+"""
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from transop.errors import UserError
-from transop.operators import transport_path
 from transop.plotting import ACCENT, COLOURS, MUTED, compose_grid, look
-from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.operator_paths import natural_unit
+from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches
+from transop_paper.figures.operator_paths import follow, natural_unit
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 LOW, HIGH = 0.2, 0.8  # an attribute is gained where its probability rises from below to above
@@ -78,22 +82,21 @@ def along_operator(
     From where a latent point is longer than any of the data on, the probability at the start
     stands instead.
 
-    Args:
-        run: the run.
-        operator: which.
-        points: starts.
-        amounts: how far, in natural units, ascending, with 0 in the middle.
+    ``amounts`` are in natural units and ascend, with 0 in the middle.
     """
-    unit = natural_unit(run.model.operators.operators.detach()[operator], points)
-    path = _path(run, operator, points, amounts, unit)
-    middle = len(amounts) // 2
-    short = path.norm(dim=2) <= points.norm(dim=1).max()
-    left = short[:, : middle + 1].flip(1).cummin(1).values.flip(1)
-    right = short[:, middle:].cummin(1).values
-    inside = torch.cat([left[:, :-1], right], dim=1)
+    generator = run.model.operators.operators.detach()[operator]
+    path = follow(generator, points, natural_unit(generator, points) * amounts)
+    inside = inside_around_middle(path.norm(dim=2) <= points.norm(dim=1).max())
     chances = torch.cat([run.model.attributes_at(part) for part in torch.split(path, 20)])
-    start = chances[:, middle : middle + 1]
-    return torch.where(inside[..., None], chances, start)
+    middle = len(amounts) // 2
+    return torch.where(inside[..., None], chances, chances[:, middle : middle + 1])
+
+
+def inside_around_middle(short: Bool[Tensor, "n t"]) -> Bool[Tensor, "n t"]:
+    """Keep of each row the stretch around its middle that holds without a gap."""
+    middle = short.shape[1] // 2
+    left = short[:, : middle + 1].flip(1).cummin(1).values.flip(1)
+    return torch.cat([left[:, :-1], short[:, middle:].cummin(1).values], dim=1)
 
 
 def gains(
@@ -101,9 +104,8 @@ def gains(
 ) -> tuple[Float[Tensor, "m k"], Float[Tensor, "m k"]]:
     """Say how often and how far operators raise attributes from below 0.2.
 
-    Returns:
-        For every operator and attribute, among starts below 0.2: the share of paths that pass
-        0.8, and the mean of the highest probability. Zero where no start is below.
+    For every operator and attribute, among starts below 0.2: the share of paths that pass 0.8,
+    and the mean of the highest probability. Zero where no start is below.
     """
     eligible = start < LOW
     highest = probability.amax(2)
@@ -128,19 +130,17 @@ def _shown_path(
 ) -> dict[str, np.ndarray]:
     """Follow one path finely, over the stretch on which it stays among the data."""
     start = points[row : row + 1]
-    unit = natural_unit(run.model.operators.operators.detach()[operator], points)
+    generator = run.model.operators.operators.detach()[operator]
+    unit = natural_unit(generator, points)
     amounts = _REACH * torch.linspace(-1, 1, 101)
-    path = _path(run, operator, start, amounts, unit)[0]
-    inside = (path.norm(dim=1) <= points.norm(dim=1).max()).tolist()
-    first = last = len(amounts) // 2
-    while first > 0 and inside[first - 1]:
-        first -= 1
-    while last + 1 < len(amounts) and inside[last + 1]:
-        last += 1
-    low, high = float(amounts[first]), float(amounts[last])
+    path = follow(generator, start, unit * amounts)[0]
+    short = path.norm(dim=1) <= points.norm(dim=1).max()
+    short[len(short) // 2] = True  # the start itself, whatever rounding makes of its length
+    inside = inside_around_middle(short[None])[0]
+    low, high = amounts[inside][[0, -1]].tolist()
     seen = _frame_amounts(low, high)
     curve = torch.linspace(float(seen[0]), float(seen[-1]), _CURVE)
-    fine, coarse = (_path(run, operator, start, t, unit)[0] for t in (curve, seen))
+    fine, coarse = (follow(generator, start, unit * t)[0] for t in (curve, seen))
     return {
         "curve_amounts": as_array(curve),
         "curves": as_array(run.model.attributes_at(fine)),
@@ -159,18 +159,6 @@ def _frame_amounts(low: float, high: float) -> Float[Tensor, " f"]:
     return step * torch.arange(-n_left, n_right + 1).float()
 
 
-def _path(
-    run: PaperRun,
-    operator: int,
-    points: Float[Tensor, "n d"],
-    amounts: Float[Tensor, " t"],
-    unit: float,
-) -> Float[Tensor, "n t d"]:
-    generator = run.model.operators.operators.detach()[operator]
-    coefficients = points.new_full((len(points), 1), unit)
-    return transport_path(generator[None], coefficients, points, amounts.to(points))
-
-
 def draw(numbers: Numbers) -> Figure:
     """Draw one path per attribute: images above, probabilities below."""
     facts, all_amounts = numbers.facts, numbers["frame_amounts"]
@@ -184,10 +172,9 @@ def draw(numbers: Numbers) -> Figure:
         for k, (name, amounts) in enumerate(zip(names, all_amounts, strict=True)):
             left = (k % columns) * cell[0] + _LEFT
             low = height - (k // columns) * cell[1] - _TITLE - _IMAGE
-            images, chances = (
-                figure.add_axes((left / width, bottom / height, strip / width, size / height))
-                for bottom, size in ((low, _IMAGE), (low - 0.06 - _CURVE_HEIGHT, _CURVE_HEIGHT))
-            )
+            images = axes_in_inches(figure, left, low, strip, _IMAGE)
+            below = low - 0.06 - _CURVE_HEIGHT
+            chances = axes_in_inches(figure, left, below, strip, _CURVE_HEIGHT)
             half = float(amounts[1] - amounts[0]) / 2
             span = (float(amounts[0]) - half, float(amounts[-1]) + half)
             title = f"{name}: operator {facts['best'][k]}, {facts['best_share'][k]:.0%} of starts"
@@ -256,17 +243,5 @@ def spread_apart(wanted: Float[np.ndarray, " n"], apart: float) -> Float[np.ndar
 
 
 FIGURE = PaperFigure(
-    title="Attributes along operators",
-    caption=(
-        "For every attribute the operator that most often raises its probability from below 0.2 to "
-        "above 0.8, found automatically. Above: images along its path from one held-out image, "
-        "which is outlined. Below: the probability of the attribute (thick) and of the two other "
-        "attributes that change most (thin). The title says from how many of the starts without "
-        "the attribute the same operator passes 0.8; the one shown changes the others least."
-    ),
-    paper="Figure 2",
-    compute=compute,
-    draw=draw,
-    needs=("operators", "classifier"),
-    columns=("attributes",),
+    __doc__, "Figure 2", compute, draw, needs=("operators", "classifier"), columns=("attributes",)
 )

@@ -1,10 +1,15 @@
-"""Augmentations: random moves with encoded scales above, with a fixed scale below."""
+"""Learned augmentations.
 
-from __future__ import annotations
+The outlined image is the input. To its right, random samples: above with the scales that the
+coefficient encoder gives at this image, below with one fixed scale everywhere. Encoded scales vary
+the image as far as its class allows; a fixed scale often turns it into something else.
+"""
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from transop.evaluation import measure_kept_identity
 from transop.operators import sample_moves
@@ -20,10 +25,8 @@ def compute(run: PaperRun) -> Numbers:
     """Sample augmentations of typical images both ways, and measure both on many images."""
     rows, model = run.examples(), run.model
     points = run.latents(rows)
-    fixed = points.new_full((len(points), model.operators.n_operators), model.prior_scale)
-    kinds = {"encoded": model.scales_at(points), "fixed": fixed}
     frames = {}
-    for name, scales in kinds.items():
+    for name, scales in _scales(run, points).items():
         wide = scales[:, None].expand(-1, _SAMPLES, -1).cpu()
         moved, _ = sample_moves(
             model.operators.operators.detach(),
@@ -54,14 +57,18 @@ def draw(numbers: Numbers) -> Figure:
     return image_blocks(page, cell_inches=0.36)
 
 
+def _scales(run: PaperRun, points: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, "n m"]]:
+    encoded = run.model.scales_at(points)
+    return {"encoded": encoded, "fixed": torch.full_like(encoded, run.model.prior_scale)}
+
+
 @torch.no_grad()
 def _measure(run: PaperRun) -> dict[str, float]:
     """Say how often the classifier keeps its opinion, and how far samples move."""
     model = run.model
     latents = run.latents(run.held_out_rows[: run.sized(500, 10_000)])
-    fixed = latents.new_full((len(latents), model.operators.n_operators), model.prior_scale)
     numbers = {}
-    for name, scales in {"encoded": model.scales_at(latents), "fixed": fixed}.items():
+    for name, scales in _scales(run, latents).items():
         result = measure_kept_identity(
             model.operators.operators.detach(),
             latents,
@@ -75,15 +82,5 @@ def _measure(run: PaperRun) -> dict[str, float]:
 
 
 FIGURE = PaperFigure(
-    title="Learned augmentations",
-    caption=(
-        "The outlined image is the input. To its right, random samples: above with the scales that "
-        "the coefficient encoder gives at this image, below with one fixed scale everywhere. "
-        "Encoded scales vary the image as far as its class allows; a fixed scale often turns it "
-        "into something else."
-    ),
-    paper="Figure 6",
-    compute=compute,
-    draw=draw,
-    needs=("operators", "classifier", "coefficient_encoder"),
+    __doc__, "Figure 6", compute, draw, needs=("operators", "classifier", "coefficient_encoder")
 )

@@ -1,6 +1,9 @@
-"""Nearly closed paths: the operator and start whose path comes back closest."""
+"""A nearly closed path.
 
-from __future__ import annotations
+The operator and start whose path comes back closest to where it began. Above: images once round;
+the first and the last should look alike. Below: the latent dimensions that move most, and the
+distance from the start. Straight paths can never do this.
+"""
 
 from typing import NamedTuple
 
@@ -10,7 +13,6 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from transop.operators import transport_path
 from transop.plotting import (
     COLOURS,
     INK,
@@ -24,6 +26,7 @@ from transop.plotting import (
     split_rows,
 )
 from transop_paper.figures.figure import Numbers, PaperFigure
+from transop_paper.figures.operator_paths import follow
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _LENGTH = 25.0  # how far paths are followed, in units of a move as long as the point
@@ -52,9 +55,10 @@ def compute(run: PaperRun) -> Numbers:
     found = [_best_return(operators, m, points) for m in run.living_operators]
     best = min(found, key=lambda r: r.miss)
     start = points[best.start : best.start + 1]
-    images = _path(operators, best.operator, start, torch.linspace(0, best.coefficient, _SHOWN))
+    chosen = operators[best.operator]
+    images = follow(chosen, start, torch.linspace(0, best.coefficient, _SHOWN))
     fine = torch.linspace(0, 1.5 * best.coefficient, 300)
-    curve = _path(operators, best.operator, start, fine)[0]
+    curve = follow(chosen, start, fine)[0]
     dimensions = curve.std(0).argsort(descending=True)[:_DIMENSIONS]
     arrays = {
         "frames": as_array(run.model.decode(images[0])),
@@ -99,16 +103,6 @@ def draw(numbers: Numbers) -> Figure:
     return figure
 
 
-def _path(
-    operators: Float[Tensor, "m d d"],
-    operator: int,
-    points: Float[Tensor, "n d"],
-    coefficients: Float[Tensor, " t"],
-) -> Float[Tensor, "n t d"]:
-    one = torch.ones(len(points), 1)
-    return transport_path(operators[operator][None], one, points, coefficients)
-
-
 def _best_return(
     operators: Float[Tensor, "m d d"], operator: int, points: Float[Tensor, "n d"]
 ) -> Return:
@@ -132,14 +126,4 @@ def _best_return(
     return Return(float(miss.flatten()[where]), float(coefficients[step + 1]), operator, start)
 
 
-FIGURE = PaperFigure(
-    title="A nearly closed path",
-    caption=(
-        "The operator and start whose path comes back closest to where it began. Above: images "
-        "once round; the first and the last should look alike. Below: the latent dimensions that "
-        "move most, and the distance from the start. Straight paths can never do this."
-    ),
-    paper="Figure 19",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figure 19", compute, draw)

@@ -1,7 +1,5 @@
 """The runs ours is compared with: trained beside it on first need, with the same settings."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +10,7 @@ from torch import Tensor
 
 from transop.artifacts import RunFolder, read_json
 from transop.config import Settings, as_override, load_settings
-from transop.data import DataRecord, with_source
+from transop.data import DataRecord
 from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
@@ -45,9 +43,7 @@ _SAME_AUTOENCODER = ("dense", "latent-pairs")
 def load_companion(path: Path, data: DataRecord | None = None) -> Companion:
     """Load the model of a run, whichever method trained it.
 
-    Args:
-        path: the run folder.
-        data: what it must have been trained on; anything if not given.
+    It must have been trained on ``data``, if that is given.
     """
     record = DataRecord.read(RunFolder(path))
     if data is not None and record is not None and data.content_hash != record.content_hash:
@@ -62,13 +58,7 @@ def load_companion(path: Path, data: DataRecord | None = None) -> Companion:
 
 
 def companion_settings(settings: Settings, name: str, autoencoder: Path) -> Settings:
-    """Derive the settings of a companion from those of the run it accompanies.
-
-    Args:
-        settings: of the run.
-        name: a key of ``COMPANIONS``.
-        autoencoder: the folder of the companion ``"ae"``.
-    """
+    """Derive the settings of a companion from those of the run it accompanies."""
     if name not in COMPANIONS:
         raise UserError(f"companion '{name}' does not exist; there are {', '.join(COMPANIONS)}")
     changes = list(COMPANIONS[name])
@@ -77,23 +67,6 @@ def companion_settings(settings: Settings, name: str, autoencoder: Path) -> Sett
     if name in BASELINES:
         return baseline_settings(settings, name, changes)
     return settings.updated(changes)
-
-
-def find_companion(run: Run, name: str) -> Companion:
-    """Load a companion of a run, training what is missing of it on the run's own images.
-
-    Args:
-        run: the run it accompanies; companions live in its folder.
-        name: a key of ``COMPANIONS``.
-    """
-    return train_companion(
-        run.path / "companions",
-        run.settings if run.data is None else with_source(run.settings, run.data.source),
-        name,
-        data=run.data,
-        dataset=run.given_data,
-        progress=run.progress,
-    )
 
 
 def train_companion(
@@ -107,13 +80,8 @@ def train_companion(
 ) -> Companion:
     """Load a companion, training what is missing of it.
 
-    Args:
-        folder: where companions live, one folder each.
-        settings: of the run they accompany.
-        name: a key of ``COMPANIONS``.
-        data: what the run was trained on, if it is there already.
-        dataset: the images, if they are not to be loaded by the settings.
-        progress: announces long work.
+    ``data`` is what the run was trained on, if it is there already; ``dataset`` the images, if
+    they are not to be loaded by the settings.
     """
     run = RunFolder(folder / name)
     wanted = companion_settings(settings, name, folder / "ae")
@@ -151,27 +119,18 @@ def find_image_classifier(run: Run) -> Callable[[Tensor], Tensor]:
         )
         session = Session.open(image_settings, RunFolder(path))
         path.mkdir(parents=True, exist_ok=True)
-        train_classifier(session, model := _copy(model), dataset)
-        model.save_pretrained(path)
+        bare = ManifoldAutoencoder(
+            model.autoencoder,
+            model.operators,
+            latent_scale=model.latent_scale,
+            sparsity_weight=model.sparsity_weight,
+            phases=model.phases,
+            class_names=model.class_names,
+        ).to(model.device)
+        train_classifier(session, bare, dataset)
+        bare.save_pretrained(path)
     return _quietly(ManifoldAutoencoder.from_pretrained(path, device=model.device))
 
 
 def _quietly(model: ManifoldAutoencoder) -> Callable[[Tensor], Tensor]:
-    def classify(images: Tensor) -> Tensor:
-        with torch.no_grad():
-            return model.classify(images)
-
-    return classify
-
-
-def _copy(model: ManifoldAutoencoder) -> ManifoldAutoencoder:
-    """Rebuild a model without its classifier, so that another can be put in its place."""
-    copy = ManifoldAutoencoder(
-        model.autoencoder,
-        model.operators,
-        latent_scale=model.latent_scale,
-        sparsity_weight=model.sparsity_weight,
-        phases=model.phases,
-        class_names=model.class_names,
-    )
-    return copy.to(model.device)
+    return torch.no_grad()(model.classify)

@@ -1,6 +1,10 @@
-"""Embedding: the latent points in the plane, coloured by how far an operator may go there."""
+"""Where each operator may be used.
 
-from __future__ import annotations
+Left: test images placed by an Isomap embedding of their latent points. Right: the same points,
+coloured by the scale the coefficient encoder gives to one operator there; yellow means it may go
+far without changing what the image is, blue that it may not. An operator's yellow regions are where
+it belongs.
+"""
 
 import warnings
 from typing import Any
@@ -21,10 +25,13 @@ _SHOWN = 4
 
 def compute(run: PaperRun) -> Numbers:
     """Flatten held-out latents with Isomap and read off the encoded scales."""
-    rows = _spread(run.held_out_rows, run.sized(400, 2000))
+    rows = run.held_out_rows
+    rows = rows[np.linspace(0, len(rows) - 1, min(run.sized(400, 2000), len(rows))).astype(int)]
     latents = run.latents(rows)
     scales = as_array(run.model.scales_at(latents))
-    chosen = _most_varied(scales, run.living_operators)
+    # The living operators whose scale differs most from place to place.
+    variation = scales.std(0) / scales.mean(0)
+    chosen = sorted(run.living_operators, key=lambda m: -variation[m])[:_SHOWN]
     labels = run.dataset.labels
     arrays = {
         "points": _isomap(as_array(latents)),
@@ -113,27 +120,6 @@ def _isomap(latents: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
     return points
 
 
-def _spread(rows: np.ndarray, n: int) -> np.ndarray:
-    chosen: np.ndarray = rows[np.linspace(0, len(rows) - 1, min(n, len(rows))).astype(int)]
-    return chosen
-
-
-def _most_varied(scales: Float[np.ndarray, "n m"], living: list[int]) -> list[int]:
-    """Choose the living operators whose scale differs most from place to place."""
-    variation = scales.std(0) / scales.mean(0)
-    return sorted(living, key=lambda m: -variation[m])[:_SHOWN]
-
-
 FIGURE = PaperFigure(
-    title="Where each operator may be used",
-    caption=(
-        "Left: test images placed by an Isomap embedding of their latent points. Right: the same "
-        "points, coloured by the scale the coefficient encoder gives to one operator there; yellow "
-        "means it may go far without changing what the image is, blue that it may not. An "
-        "operator's yellow regions are where it belongs."
-    ),
-    paper="Figure 5 (a, b)",
-    compute=compute,
-    draw=draw,
-    needs=("operators", "coefficient_encoder"),
+    __doc__, "Figure 5 (a, b)", compute, draw, needs=("operators", "coefficient_encoder")
 )

@@ -1,12 +1,15 @@
-"""Extrapolation accuracy: how long paths keep their class, for all methods and the control."""
+"""Accuracy along paths.
 
-from __future__ import annotations
+Left: how often an image on the path is still classified as the class of its end points. t from 0 to
+1 interpolates, beyond 1 extrapolates. Sparse coefficients let our path stop a little short of the
+second image, which alone would help it; the dashed control takes that away: a straight line to the
+very point our path reaches. What is left above it is owed to curvature. Right: our lead over each
+rival on the same pairs, with 95 % intervals.
+"""
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
 from transop.plotting import Line, Panel, line_panels
@@ -51,11 +54,12 @@ def compute(run: PaperRun) -> Numbers:
     ours = correct.pop(OUR_METHOD)
     others = {name: lead_over(ours, theirs) for name, theirs in correct.items()}
     series = {OUR_METHOD: ours, **correct}
+    accuracy = np.stack([as_array(c.mean(0)) for c in series.values()])
     return Numbers(
         {
             "times": _TIMES,
-            "accuracy": np.stack([as_array(c.mean(0)) for c in series.values()]),
-            "half_width": np.stack([_half_width(c) for c in series.values()]),
+            "accuracy": accuracy,
+            "half_width": 1.96 * np.sqrt(accuracy * (1 - accuracy) / len(first)),
             "lead": np.stack([as_array(lead) for lead, _ in others.values()]),
             "lead_half_width": np.stack([as_array(width) for _, width in others.values()]),
         },
@@ -114,23 +118,6 @@ def draw(numbers: Numbers) -> Figure:
     return line_panels([accuracy, lead], panel_inches=(4.6, 3.6))
 
 
-def _half_width(correct: Float[Tensor, "pairs t"]) -> Float[np.ndarray, " t"]:
-    share = correct.mean(0)
-    return as_array(1.96 * (share * (1 - share) / len(correct)).sqrt())
-
-
 FIGURE = PaperFigure(
-    title="Accuracy along paths",
-    caption=(
-        "Left: how often an image on the path is still classified as the class of its end points. "
-        "t from 0 to 1 interpolates, beyond 1 extrapolates. Sparse coefficients let our path stop "
-        "a little short of the second image, which alone would help it; the dashed control takes "
-        "that away: a straight line to the very point our path reaches. What is left above it is "
-        "owed to curvature. Right: our lead over each rival on the same pairs, with 95 % intervals."
-    ),
-    paper="Figure 4",
-    compute=compute,
-    draw=draw,
-    needs=("operators", "classifier"),
-    columns=("labels",),
+    __doc__, "Figure 4", compute, draw, needs=("operators", "classifier"), columns=("labels",)
 )

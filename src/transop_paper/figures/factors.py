@@ -1,7 +1,12 @@
-"""Factors by operators: on drawn faces, whose factors are known, what each operator moves."""
+"""Factors by operators.
 
-from __future__ import annotations
+How far each operator moves each known factor of a drawn face, relative to a random move of the same
+length: 1 is no preference, and the factor an operator prefers most is outlined. In brackets: how
+much of the factor's variation can be read off the latents at all; factors below 30 % are never
+outlined.
+"""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,15 +14,16 @@ import torch
 from jaxtyping import Float
 from matplotlib.figure import Figure
 from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from transop.operators import transport_path
 from transop.plotting import heat_map, look, new_figure, outline_cell
 from transop_paper.faces.drawing import FACTORS
 from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.operator_paths import natural_unit
+from transop_paper.figures.operator_paths import follow, natural_unit
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _STEP = 0.3  # length of a move, relative to the point's own
@@ -27,52 +33,50 @@ _PERIODIC = frozenset(factor.name for factor in FACTORS if factor.periodic)
 
 
 class FactorReader:
-    """Reads the factors of an image off its latent point, by ridge regression on its products.
+    """Reads the factors of images off their latent points, by ridge regression on products.
 
-    A factor that goes round a circle is read as a point on the circle.
-
-    Attributes:
-        names: of the factors.
-        columns: which outputs belong to each factor: one, or two on a circle.
+    A factor that goes round a circle is read as a point on the circle, by cosine and sine.
     """
 
     def __init__(
-        self,
-        latents: Float[Tensor, "n d"],
-        factors: Float[np.ndarray, "n f"],
-        names: tuple[str, ...],
+        self, latents: Float[Tensor, "n d"], factors: Float[np.ndarray, "n f"], names: Sequence[str]
     ) -> None:
-        """Fit the regression on latent points whose factors are known."""
-        self.names = names
-        self.columns = _columns(names)
-        self._regression = make_pipeline(
-            StandardScaler(),
-            PolynomialFeatures(2),
-            Ridge(_RIDGE * len(latents), fit_intercept=False),
-        )
-        self._regression.fit(_as_numpy(latents), _targets(factors, names).numpy())
+        self._periodic = [name in _PERIODIC for name in names]
+        self._widths = np.array([2 if periodic else 1 for periodic in self._periodic])
+        ridge = Ridge(_RIDGE * len(latents), fit_intercept=False)
+        self._regression = make_pipeline(StandardScaler(), PolynomialFeatures(2), ridge)
+        self._regression.fit(_as_numpy(latents), self.targets(factors))
 
-    def read(self, latents: Float[Tensor, "n d"]) -> Float[Tensor, "n outputs"]:
-        """Estimate the factors of latent points."""
-        estimates = self._regression.predict(_as_numpy(latents))
-        return torch.from_numpy(estimates).to(latents.device)
+    def targets(self, factors: Float[np.ndarray, "n f"]) -> Float[np.ndarray, "n outputs"]:
+        """Lay known factors out as what the regression gives."""
+        outputs: list[np.ndarray] = []
+        for periodic, column in zip(self._periodic, factors.astype(np.float64).T, strict=True):
+            angle = 2 * np.pi * column
+            outputs += [np.cos(angle), np.sin(angle)] if periodic else [column]
+        return np.stack(outputs, axis=1)
+
+    def by_factor(self, values: Float[np.ndarray, "*n outputs"]) -> Float[np.ndarray, "*n f"]:
+        """Add up what belongs to each factor."""
+        starts = np.cumsum(self._widths) - self._widths
+        summed: np.ndarray = np.add.reduceat(values, starts, axis=-1)
+        return summed
 
     def explained(
         self, latents: Float[Tensor, "n d"], factors: Float[np.ndarray, "n f"]
-    ) -> Float[Tensor, " f"]:
+    ) -> Float[np.ndarray, " f"]:
         """Give the share of every factor's variance that the estimates explain."""
-        truth = _targets(factors, self.names).to(latents.device)
-        missed = (self.read(latents) - truth).square().mean(0)
-        share = 1 - missed / truth.var(0, correction=0).clamp_min(1e-12)
-        return torch.stack([share[own].mean() for own in self.columns])
+        estimates = self._regression.predict(_as_numpy(latents))
+        share = r2_score(self.targets(factors), estimates, multioutput="raw_values")
+        means: np.ndarray = self.by_factor(share) / self._widths
+        return means
 
     def distance(
-        self, first: Float[Tensor, "n d"], second: Float[Tensor, "n d"], sizes: Tensor
-    ) -> Float[Tensor, " f"]:
+        self, first: Float[Tensor, "n d"], second: Float[Tensor, "n d"], sizes: np.ndarray
+    ) -> Float[np.ndarray, " f"]:
         """Average how far apart two rows of points are in every factor, in units of ``sizes``."""
-        apart = self.read(first) - self.read(second)
-        lengths = torch.stack([apart[:, own].norm(dim=1) for own in self.columns], dim=1)
-        return (lengths / sizes).mean(0)
+        one, other = (self._regression.predict(_as_numpy(part)) for part in (first, second))
+        mean: np.ndarray = (np.sqrt(self.by_factor((one - other) ** 2)) / sizes).mean(0)
+        return mean
 
 
 def _as_numpy(latents: Float[Tensor, "n d"]) -> Float[np.ndarray, "n d"]:
@@ -87,49 +91,27 @@ def compute(run: PaperRun) -> Numbers:
     rows = dataset.splits["train"][: run.sized(2000, 10_000)]
     reader = FactorReader(run.latents(rows), dataset.factors[rows], names)
     held_out = run.held_out_rows[: run.sized(200, 1000)]
-    points = run.latents(held_out)
-    truth = dataset.factors[held_out]
-    spread = _targets(truth, names).std(0).to(points.device)
-    sizes = torch.stack([spread[own].norm() for own in reader.columns])
-    chosen = run.living_operators
-    operators = run.model.operators.operators.detach()
-    change = torch.stack([_change(reader, operators[m], points, sizes) for m in chosen])
-    random = _random_change(reader, points, sizes, run.generator("random moves"))
-    ratio = change / random
+    points, truth = run.latents(held_out), dataset.factors[held_out]
+    sizes = np.sqrt(reader.by_factor(reader.targets(truth).var(0, ddof=1)))
+    chosen, change = run.living_operators, []
+    for operator in run.model.operators.operators.detach()[chosen]:
+        half = _STEP * natural_unit(operator, points) / 2
+        ends = follow(operator, points, points.new_tensor([-half, half]))
+        change.append(reader.distance(ends[:, 1], ends[:, 0], sizes))
+    # Straight moves in random directions, equally long.
+    straight, generator = [], run.generator("random moves")
+    for _ in range(20):
+        direction = normalize(torch.randn(points.shape, generator=generator).to(points))
+        step = _STEP * direction * points.norm(dim=1, keepdim=True) / 2
+        straight.append(reader.distance(points + step, points - step, sizes))
+    random = np.mean(straight, axis=0)
     arrays = {
-        "change": as_array(change),
-        "random": as_array(random),
-        "ratio": as_array(ratio),
-        "explained": as_array(reader.explained(points, truth)),
+        "change": np.stack(change),
+        "random": random,
+        "ratio": np.stack(change) / random,
+        "explained": reader.explained(points, truth),
     }
     return Numbers(arrays, {"operators": chosen, "factors": list(names), "moves": _summary(arrays)})
-
-
-def _change(
-    reader: FactorReader,
-    operator: Float[Tensor, "d d"],
-    points: Float[Tensor, "n d"],
-    sizes: Float[Tensor, " f"],
-) -> Float[Tensor, " f"]:
-    """Measure how far an operator moves every factor, from one side of the points to the other."""
-    unit = points.new_full((len(points), 1), natural_unit(operator, points))
-    ends = transport_path(operator[None], unit, points, _STEP * points.new_tensor([-0.5, 0.5]))
-    return reader.distance(ends[:, 1], ends[:, 0], sizes)
-
-
-def _random_change(
-    reader: FactorReader,
-    points: Float[Tensor, "n d"],
-    sizes: Float[Tensor, " f"],
-    generator: torch.Generator,
-) -> Float[Tensor, " f"]:
-    """Measure how far straight moves in random directions, equally long, move every factor."""
-    found = []
-    for _ in range(20):
-        direction = torch.randn(points.shape, generator=generator).to(points)
-        step = direction / direction.norm(dim=1, keepdim=True) * points.norm(dim=1, keepdim=True)
-        found.append(reader.distance(points + _STEP * step / 2, points - _STEP * step / 2, sizes))
-    return torch.stack(found).mean(0)
 
 
 def _summary(arrays: dict[str, np.ndarray]) -> list[dict[str, Any]]:
@@ -141,28 +123,6 @@ def _summary(arrays: dict[str, np.ndarray]) -> list[dict[str, Any]]:
         share = float(row[top] / max(row.sum(), 1e-12))
         moves.append({"factor": top, "ratio": round(float(row[top]), 3), "share": round(share, 3)})
     return moves
-
-
-def _columns(names: tuple[str, ...]) -> list[list[int]]:
-    columns, n = [], 0
-    for name in names:
-        width = 2 if name in _PERIODIC else 1
-        columns.append(list(range(n, n + width)))
-        n += width
-    return columns
-
-
-def _targets(
-    factors: Float[np.ndarray, "n f"], names: tuple[str, ...]
-) -> Float[Tensor, "n outputs"]:
-    """Lay the factors out as regression targets, circles as cosine and sine."""
-    outputs = []
-    for name, column in zip(
-        names, torch.from_numpy(np.asarray(factors, np.float64)).T, strict=True
-    ):
-        angle = 2 * torch.pi * column
-        outputs += [angle.cos(), angle.sin()] if name in _PERIODIC else [column]
-    return torch.stack(outputs, dim=1)
 
 
 def draw(numbers: Numbers) -> Figure:
@@ -192,16 +152,4 @@ def draw(numbers: Numbers) -> Figure:
     return figure
 
 
-FIGURE = PaperFigure(
-    title="Factors by operators",
-    caption=(
-        "How far each operator moves each known factor of a drawn face, relative to a random move "
-        "of the same length: 1 is no preference, and the factor an operator prefers most is "
-        "outlined. In brackets: how much of the factor's variation can be read off the latents at "
-        "all; factors below 30 % are never outlined."
-    ),
-    paper="no counterpart",
-    compute=compute,
-    draw=draw,
-    columns=("factors",),
-)
+FIGURE = PaperFigure(__doc__, "no counterpart", compute, draw, columns=("factors",))

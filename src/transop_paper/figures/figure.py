@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transop.artifacts import read_json, write_atomically, write_json
@@ -22,14 +23,10 @@ _SMALL = 400  # arrays up to so many entries stand in the JSON file too, for rea
 
 @dataclass(frozen=True)
 class Numbers:
-    """The result of a figure's computation.
+    """The result of a figure's computation."""
 
-    Attributes:
-        arrays: stored as NPZ.
-        facts: plain values, stored as JSON: labels, counts, headline results.
-    """
-
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # stored as NPZ
+    # plain values, stored as JSON: labels, counts, headline results
     facts: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -39,9 +36,7 @@ class Numbers:
     def save(self, stem: Path, about: About | None = None) -> list[Path]:
         """Write ``stem.npz`` and ``stem.json``, each in one step.
 
-        Args:
-            stem: the path without suffix.
-            about: the words of the picture; the report reads them from the JSON file.
+        The report reads ``about``, the words of the picture, from the JSON file.
         """
         buffer = BytesIO()
         arrays: dict[str, Any] = self.arrays
@@ -72,45 +67,32 @@ class Numbers:
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure: how to compute its numbers and how to draw them.
+    """A figure: how to compute its numbers and how to draw them."""
 
-    Attributes:
-        title: what it is, in a few words.
-        caption: what it shows and how to read it, in plain words.
-        paper: where the paper shows it, e.g. ``"Figure 4"``.
-        compute: numbers from a trained run.
-        draw: a picture from the numbers alone.
-        needs: training phases the run must have been through.
-        columns: what its images must come with: labels, attributes or factors.
-    """
+    words: str | None  # its file's docstring: a title, then what it shows and how to read it
+    paper: str  # where the paper shows it, e.g. "Figure 4"
+    compute: Callable[[PaperRun], Numbers]  # numbers from a trained run
+    draw: Callable[[Numbers], Figure]  # a picture from the numbers alone
+    needs: tuple[str, ...] = ("operators",)  # training phases the run must have been through
+    columns: tuple[str, ...] = ()  # what its images must come with: labels, attributes or factors
 
-    title: str
-    caption: str
-    paper: str
-    compute: Callable[[PaperRun], Numbers]
-    draw: Callable[[Numbers], Figure]
-    needs: tuple[str, ...] = ("operators",)
-    columns: tuple[str, ...] = ()
-
+    @property
     def about(self) -> About:
-        """Give the words that stand beside the picture."""
+        """The words that stand beside the picture."""
+        title, _, caption = (self.words or "").strip().partition("\n\n")
         place = f"{self.paper} of the paper" if any(map(str.isdigit, self.paper)) else ""
-        return About(self.title, self.caption, place)
+        return About(title.removesuffix("."), " ".join(caption.split()), place)
+
+
+def axes_in_inches(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    """Place axes by hand, so that what stands above and below lines up."""
+    w, h = figure.get_size_inches()
+    return figure.add_axes((left / w, bottom / h, width / w, height / h))
 
 
 def make_figure(name: str, figure: PaperFigure, run: PaperRun, folder: Path) -> list[Path]:
-    """Compute a figure's numbers, write them, and draw what was written.
-
-    Args:
-        name: of the files.
-        figure: what to make.
-        run: what to compute from.
-        folder: where the files go.
-
-    Returns:
-        ``name.npz``, ``name.json``, ``name.png`` and ``name.svg``.
-    """
-    written = figure.compute(run).save(folder / name, figure.about())
+    """Compute a figure's numbers, write them, and draw what was written."""
+    written = figure.compute(run).save(folder / name, figure.about)
     return written + redraw_figure(name, figure, folder)
 
 

@@ -1,6 +1,10 @@
-"""Inference time: every solver on the run's own operators and pairs."""
+"""Inference time.
 
-from __future__ import annotations
+How long each solver takes to infer the coefficients of one batch of pairs, on this run's operators;
+every dot is a trial, the large one their median, and the axis is logarithmic. All solvers start at
+the same coefficients and minimise the same objective; how close each came to the best is written
+beside it.
+"""
 
 import time
 import warnings
@@ -8,26 +12,21 @@ import warnings
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 from torch import Tensor
 
 from transop.inference import ConvergenceWarning, infer_coefficients
-from transop.pairs import PairSource
 from transop.plotting import COLOURS, FAINT, MUTED, look, new_figure
 from transop_paper.contenders import ALL_SOLVERS
 from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.pair_neighbours import run_pairs
 from transop_paper.figures.paper_run import PaperRun
 
 _START_DEVIATION = 0.02  # the paper's draw of first coefficients
 
 
 def compute(run: PaperRun) -> Numbers:
-    """Time all solvers on batches of the pairs the operators were learned from."""
-    return time_solvers(run, run_pairs(run, run.settings.pairs.strategy))
-
-
-def time_solvers(run: PaperRun, pairs: PairSource) -> Numbers:
-    """Give every solver the same batches and the same start, and keep what each one reached."""
+    """Time all solvers on the same batches of the run's pairs, from the same start."""
+    pairs = run.pairs(run.settings.pairs.strategy)
     n_pairs, n_trials = run.sized(10, 100), run.sized(2, 10)
     generator = run.generator("inference time")
     rows = run.dataset.splits["train"]
@@ -37,18 +36,12 @@ def time_solvers(run: PaperRun, pairs: PairSource) -> Numbers:
         batches.append(tuple(run.latents(rows[part.numpy()]) for part in (starts, ends)))
     m = run.model.operators.n_operators
     first = _START_DEVIATION * torch.randn(n_pairs, m, generator=generator)
-    seconds, objective, converged = [], [], []
+    found = []
     for solver in run.progress(list(ALL_SOLVERS), "timing solvers", len(ALL_SOLVERS)):
         _solve(run, solver, batches[0], first)  # compiles what needs compiling
-        trials = [_solve(run, solver, batch, first) for batch in batches]
-        seconds.append([trial[0] for trial in trials])
-        objective.append(float(np.mean([trial[1] for trial in trials])))
-        converged.append(float(np.mean([trial[2] for trial in trials])))
-    arrays = {
-        "seconds": np.array(seconds),
-        "objective": np.array(objective),
-        "converged": np.array(converged),
-    }
+        found.append([_solve(run, solver, batch, first) for batch in batches])
+    seconds, objective, converged = np.array(found).transpose(2, 0, 1)
+    arrays = {"seconds": seconds, "objective": objective.mean(1), "converged": converged.mean(1)}
     facts = {
         "solvers": list(ALL_SOLVERS),
         "n_pairs": n_pairs,
@@ -64,7 +57,7 @@ def draw(numbers: Numbers) -> Figure:
     """Draw the trials of every solver on a logarithmic axis, the fastest on top."""
     facts, seconds, objective = numbers.facts, numbers["seconds"], numbers["objective"]
     middle = np.median(seconds, axis=1)
-    order = np.argsort(-middle)
+    order, readable = np.argsort(-middle), EngFormatter("s")
     with look():
         figure = new_figure(7.2, 0.42 * len(order) + 1.1)
         axes = figure.add_subplot(
@@ -78,7 +71,7 @@ def draw(numbers: Numbers) -> Figure:
             axes.plot(middle[i], place, "o", color=colour, markersize=7)
             share = objective[i] / objective.min()
             axes.annotate(
-                f"  {_readable(middle[i])}  (objective {share:.3f} x the best)",
+                f"  {readable(float(f'{middle[i]:.3g}'))}  (objective {share:.3f} x the best)",
                 (seconds[i].max(), place),
                 xytext=(7, 0),
                 textcoords="offset points",
@@ -97,43 +90,22 @@ def draw(numbers: Numbers) -> Figure:
     return figure
 
 
-def _readable(seconds: float) -> str:
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} µs"
-    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
-
-
 def _solve(
     run: PaperRun, solver: str, batch: tuple[Tensor, ...], first: Tensor
 ) -> tuple[float, float, float]:
     """Solve one batch: seconds, mean objective and share of pairs that converged."""
-    z0, z1 = batch
-    operators = run.model.operators.operators.detach()
-    weight = run.model.sparsity_weight
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         start = time.perf_counter()
         result = infer_coefficients(
-            operators,
-            z0,
-            z1,
-            sparsity_weight=weight,
+            run.model.operators.operators.detach(),
+            *batch,
+            sparsity_weight=run.model.sparsity_weight,
             solver=ALL_SOLVERS[solver],
-            initial=first.to(z0),
+            initial=first.to(batch[0]),
         )
         took = time.perf_counter() - start
     return took, float(result.objective.mean()), float(result.converged.float().mean())
 
 
-FIGURE = PaperFigure(
-    title="Inference time",
-    caption=(
-        "How long each solver takes to infer the coefficients of one batch of pairs, on this run's "
-        "operators; every dot is a trial, the large one their median, and the axis is logarithmic. "
-        "All solvers start at the same coefficients and minimise the same objective; how close "
-        "each came to the best is written beside it."
-    ),
-    paper="Figure 8",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figure 8", compute, draw)

@@ -1,6 +1,8 @@
-"""Magnitudes: how large each operator is after training."""
+"""Operator magnitudes.
 
-from __future__ import annotations
+The size of each operator after the last phase. The decay term shrinks operators that no pair needs,
+so the number of bars left standing is an estimate of how many directions the data vary in.
+"""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -41,14 +43,4 @@ def draw(numbers: Numbers) -> Figure:
     return figure
 
 
-FIGURE = PaperFigure(
-    title="Operator magnitudes",
-    caption=(
-        "The size of each operator after the last phase. The decay term shrinks operators that no "
-        "pair needs, so the number of bars left standing is an estimate of how many directions the "
-        "data vary in."
-    ),
-    paper="Figures 14 and 16",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figures 14 and 16", compute, draw)

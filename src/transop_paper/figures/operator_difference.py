@@ -1,6 +1,9 @@
-"""Operator difference: did the steps on the operators help?"""
+"""Operator difference.
 
-from __future__ import annotations
+After every step on the operators: how much better the same coefficients now fit the pairs. Values
+above zero are steps that helped. If most steps fall below, the learning rate or the decay is too
+large.
+"""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -49,14 +52,4 @@ def draw(numbers: Numbers) -> Figure:
     return line_panels(panels, columns=2, panel_inches=(4.0, 2.5))
 
 
-FIGURE = PaperFigure(
-    title="Operator difference",
-    caption=(
-        "After every step on the operators: how much better the same coefficients now fit the "
-        "pairs. Values above zero are steps that helped. If most steps fall below, the learning "
-        "rate or the decay is too large."
-    ),
-    paper="Equation (21)",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Equation (21)", compute, draw)

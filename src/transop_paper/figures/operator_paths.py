@@ -1,6 +1,12 @@
-"""Operator paths: what one operator does to one image of every class, beside two baselines."""
+"""Operator paths.
 
-from __future__ import annotations
+Each block applies one learned direction to one typical test image per class. The outlined middle
+column is the reconstruction; columns to the right move forward, to the left backward. Top: the
+largest transport operators. Middle: tangents of the contractive autoencoder, which are straight and
+differ from image to image. Bottom: the most used latents of the beta-VAE.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -28,34 +34,37 @@ def natural_unit(operator: Float[Tensor, "d d"], points: Float[Tensor, "n d"]) -
     return float((points.norm(dim=1) / moves).mean())
 
 
+def follow(
+    operator: Float[Tensor, "d d"], points: Float[Tensor, "n d"], coefficients: Float[Tensor, " t"]
+) -> Float[Tensor, "n t d"]:
+    """Carry points along one operator alone, by every coefficient."""
+    one = points.new_ones(len(points), 1)
+    return transport_path(operator[None], one, points, coefficients.to(points))
+
+
 def operator_strips(
-    run: PaperRun,
-    chosen: list[int],
-    rows: np.ndarray,
-    amounts: Float[Tensor, " t"],
+    run: PaperRun, chosen: list[int], rows: np.ndarray, amounts: Float[Tensor, " t"]
 ) -> tuple[Float[np.ndarray, "k n t c h w"], Float[np.ndarray, " k"]]:
-    """Decode images moved by single operators.
-
-    Args:
-        run: the run.
-        chosen: which operators.
-        rows: which images.
-        amounts: how far, in natural units.
-
-    Returns:
-        Images, and the unit of every operator in coefficients.
-    """
-    model, points = run.model, run.latents(rows)
-    operators = model.operators.operators.detach()
-    strips, units = [], []
-    for m in chosen:
-        unit = natural_unit(operators[m], points)
-        coefficients = torch.zeros(len(points), len(operators), device=points.device)
-        coefficients[:, m] = unit
-        path = transport_path(operators, coefficients, points, amounts.to(points))
-        strips.append(as_array(model.decode(path)))
-        units.append(unit)
+    """Decode images moved by single operators, so many natural units far; give the units too."""
+    points, operators = run.latents(rows), run.model.operators.operators.detach()[chosen]
+    units = [natural_unit(operator, points) for operator in operators]
+    strips = [
+        as_array(run.model.decode(follow(operator, points, unit * amounts)))
+        for operator, unit in zip(operators, units, strict=True)
+    ]
     return np.stack(strips), np.array(units)
+
+
+def strip_blocks(
+    strips: np.ndarray, titles: Sequence[str], colour: str, *, outlined: int | None = None
+) -> list[Block]:
+    """Draw one block per strip of images, a column outlined: the middle one if none is named."""
+    column = strips.shape[2] // 2 if outlined is None else outlined
+    boxed = [(row, column) for row in range(strips.shape[1])]
+    return [
+        Block(frames, title=title, boxed=boxed, colour=colour)
+        for frames, title in zip(strips, titles, strict=False)
+    ]
 
 
 def compute(run: PaperRun) -> Numbers:
@@ -77,39 +86,14 @@ def compute(run: PaperRun) -> Numbers:
 
 def draw(numbers: Numbers) -> Figure:
     """Draw a row of blocks per method; the middle column is the reconstruction."""
-    middle = len(numbers["amounts"]) // 2
     names = {
         "mae": [f"operator {m}" for m in numbers.facts["operators"]],
         "cae": [f"tangent {k + 1}" for k in range(_SHOWN)],
         "beta-vae": [f"latent {k + 1}" for k in range(_SHOWN)],
     }
-    page = []
-    for method, titles in names.items():
-        page.append(
-            [
-                Block(
-                    frames,
-                    title=title,
-                    boxed=[(row, middle) for row in range(len(frames))],
-                    colour=METHOD_COLOURS[method],
-                )
-                for frames, title in zip(numbers[method], titles, strict=False)
-            ]
-        )
+    page = [strip_blocks(numbers[m], words, METHOD_COLOURS[m]) for m, words in names.items()]
     headings = [METHOD_NAMES[m] for m in names]
     return image_blocks(page, headings=headings, cell_inches=roomy(0.27, numbers["mae"]))
 
 
-FIGURE = PaperFigure(
-    title="Operator paths",
-    caption=(
-        "Each block applies one learned direction to one typical test image per class. The "
-        "outlined middle column is the reconstruction; columns to the right move forward, to the "
-        "left backward. Top: the largest transport operators. Middle: tangents of the contractive "
-        "autoencoder, which are straight and differ from image to image. Bottom: the most used "
-        "latents of the beta-VAE."
-    ),
-    paper="Figure 1",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figure 1", compute, draw)

@@ -1,12 +1,14 @@
-"""Eigenvalues: how stable operators are, by the pairs they were learned from."""
+"""Stability of operators by pair strategy.
 
-from __future__ import annotations
+Left: for each operator, the largest |real part| of its eigenvalues, sorted; zero means paths that
+turn for ever, large values mean paths that run away. Right: all eigenvalues in the complex plane.
+Operators learned from perceptual pairs should lie closer to the imaginary axis.
+"""
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from transop.model import ManifoldAutoencoder
 from transop.operators import eigenvalues, largest_real_part
 from transop.plotting import COLOURS, MUTED, look, new_figure
 from transop_paper.figures.figure import Numbers, PaperFigure
@@ -17,11 +19,7 @@ _LARGE = 0.5  # |real part| of an operator whose paths grow by two thirds per un
 
 def compute(run: PaperRun) -> Numbers:
     """Compare the spectra of our operators with those learned from latent neighbours."""
-    own = run.settings.pairs.strategy
-    models: dict[str, ManifoldAutoencoder] = {
-        own: run.model,
-        "latent": run.companion("latent-pairs"),
-    }
+    models = run.models_by_pairs()
     arrays: dict[str, np.ndarray] = {}
     facts: dict[str, object] = {"strategies": list(models), "large_means": _LARGE}
     for name, model in models.items():
@@ -62,15 +60,4 @@ def draw(numbers: Numbers) -> Figure:
     return figure
 
 
-FIGURE = PaperFigure(
-    title="Stability of operators by pair strategy",
-    caption=(
-        "Left: for each operator, the largest |real part| of its eigenvalues, sorted; zero means "
-        "paths that turn for ever, large values mean paths that run away. Right: all eigenvalues "
-        "in the complex plane. Operators learned from perceptual pairs should lie closer to the "
-        "imaginary axis."
-    ),
-    paper="Figure 12",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figure 12", compute, draw)

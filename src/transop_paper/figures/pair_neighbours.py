@@ -1,50 +1,35 @@
-"""Neighbours: whom each strategy pairs an image with."""
+"""Who is paired with whom.
 
-from __future__ import annotations
-
-from collections.abc import Callable
+The outlined images and their nearest neighbours by pixels, by latent points and by the features of
+a pretrained network. Perceptual neighbours share what the image is about without being nearly the
+same image, which is what operators can learn from.
+"""
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from matplotlib.figure import Figure
 from torch import Tensor
+from torch.nn.functional import pad
 
 from transop.data import ImageDataset
 from transop.pairs import MISSING, PairSource
 from transop.plotting import COLOURS, Block, image_blocks
-from transop.training import pairs_by_settings
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _STRATEGIES = ("pixel", "latent", "perceptual")
 _ANCHORS, _NEIGHBOURS = 6, 5
 
-PairMaker = Callable[[str], PairSource]
-
 
 def compute(run: PaperRun) -> Numbers:
-    """Look up the nearest neighbours of the same images under three strategies."""
-    return neighbours_under(run, lambda strategy: run_pairs(run, strategy))
-
-
-def run_pairs(run: PaperRun, strategy: str) -> PairSource:
-    """Build the pairs of the run's training images under another strategy."""
-    # Latents before fine-tuning are what a run with latent pairs would have seen.
-    network = run.companion("ae").network
-    settings = run.settings.pairs.model_copy(update={"strategy": strategy})
-    return pairs_by_settings(settings, network, run.dataset, progress=run.progress)
-
-
-def neighbours_under(run: PaperRun, pairs: PairMaker) -> Numbers:
-    """Collect neighbours, and how often pairs share a label, for every strategy."""
-    dataset, sources = run.dataset, {name: pairs(name) for name in _STRATEGIES}
+    """Collect neighbours of the same images, and how often pairs share a label, by strategy."""
+    dataset, sources = run.dataset, {name: run.pairs(name) for name in _STRATEGIES}
     generator, rows = run.generator("neighbours"), sources[_STRATEGIES[0]].rows
     anchors = torch.randperm(len(rows), generator=generator)[:_ANCHORS]
     arrays = {"anchors": as_array(dataset.batch(rows[anchors]))}
     for name, source in sources.items():
-        found = partners(source, anchors, _NEIGHBOURS, generator)
-        arrays[name] = as_array(partner_images(dataset, source, found))
+        arrays[name] = as_array(nearest_images(dataset, source, anchors))
     facts: dict[str, object] = {"positions": anchors.tolist()}
     if dataset.labels is not None:
         labels = dataset.labels
@@ -52,32 +37,17 @@ def neighbours_under(run: PaperRun, pairs: PairMaker) -> Numbers:
     return Numbers(arrays, facts)
 
 
-def partners(
-    source: PairSource,
-    anchors: Int64[Tensor, " a"],
-    n_partners: int,
-    generator: torch.Generator | None = None,
-) -> Int64[Tensor, "a k"]:
-    """Take the nearest partners, or draw some where there is no order; -1 where there are few."""
-    found = torch.full((len(anchors), n_partners), MISSING, dtype=torch.int64)
-    if source.neighbours is not None:
-        known = source.neighbours[anchors, :n_partners]
-        found[:, : known.shape[1]] = known
-        return found
-    paired = source.partners.counts()[anchors] > 0
-    for column in range(n_partners):
-        found[paired, column] = source.partners.draw(anchors[paired], generator)
-    return found
-
-
-def partner_images(
-    dataset: ImageDataset, source: PairSource, positions: Int64[Tensor, "a k"]
+def nearest_images(
+    dataset: ImageDataset, source: PairSource, anchors: Int64[Tensor, " a"]
 ) -> Float[Tensor, "a k c h w"]:
-    """Look up images by their positions in the split; white where there is no partner."""
-    flat = positions.flatten()
+    """Look up the images of the nearest partners; white where there are fewer."""
+    assert source.neighbours is not None
+    known = source.neighbours[anchors, :_NEIGHBOURS]
+    found = pad(known, (0, _NEIGHBOURS - known.shape[1]), value=MISSING)
+    flat = found.flatten()
     images = dataset.batch(source.rows[flat.clamp_min(0)])
     images[flat == MISSING] = 1.0
-    return images.view(*positions.shape, *images.shape[1:])
+    return images.view(*found.shape, *images.shape[1:])
 
 
 def draw(numbers: Numbers) -> Figure:
@@ -92,15 +62,4 @@ def draw(numbers: Numbers) -> Figure:
     return image_blocks([blocks], cell_inches=0.42)
 
 
-FIGURE = PaperFigure(
-    title="Who is paired with whom",
-    caption=(
-        "The outlined images and their nearest neighbours by pixels, by latent points and by the "
-        "features of a pretrained network. Perceptual neighbours share what the image is about "
-        "without being nearly the same image, which is what operators can learn from."
-    ),
-    paper="Figure 11",
-    compute=compute,
-    draw=draw,
-    needs=(),
-)
+FIGURE = PaperFigure(__doc__, "Figure 11", compute, draw, needs=())

@@ -1,13 +1,15 @@
-"""Latent curves: every latent dimension along every operator, for two pair strategies."""
+"""Latent dimensions along each operator.
 
-from __future__ import annotations
+Each small panel applies one operator alone to the same image; each line is a latent dimension, the
+horizontal axis the coefficient. Flat lines: an operator that shrank to nothing. Waves: a path that
+turns. Lines that leave the panel: a path that runs away.
+"""
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transop.model import ManifoldAutoencoder
 from transop.operators import transport_path
 from transop.plotting import COLOURS, FAINT, INK, look, new_figure, split_rows
 from transop_paper.figures.figure import Numbers, PaperFigure
@@ -23,10 +25,7 @@ def compute(run: PaperRun) -> Numbers:
     row = run.examples()[:1]
     coefficients = torch.linspace(-_REACH, _REACH, _POINTS)
     arrays = {"coefficients": as_array(coefficients)}
-    models: dict[str, ManifoldAutoencoder] = {
-        run.settings.pairs.strategy: run.model,
-        "latent": run.companion("latent-pairs"),
-    }
+    models = run.models_by_pairs()
     facts: dict[str, object] = {"strategies": list(models), "row": int(row[0])}
     for name, model in models.items():
         point = model.encode(run.dataset.batch(row))
@@ -72,14 +71,4 @@ def _draw_operator(axes: Axes, x: np.ndarray, path: np.ndarray, title: str) -> N
     axes.tick_params(labelsize=6.5, length=2)
 
 
-FIGURE = PaperFigure(
-    title="Latent dimensions along each operator",
-    caption=(
-        "Each small panel applies one operator alone to the same image; each line is a latent "
-        "dimension, the horizontal axis the coefficient. Flat lines: an operator that shrank to "
-        "nothing. Waves: a path that turns. Lines that leave the panel: a path that runs away."
-    ),
-    paper="Figure 13",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figure 13", compute, draw)

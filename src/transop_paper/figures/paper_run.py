@@ -1,7 +1,5 @@
 """What figures are computed from: a run, the runs it is compared with, and one classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -11,16 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from transop.data import with_source
 from transop.errors import UserError
+from transop.model import ManifoldAutoencoder
+from transop.pairs import PairSource
 from transop.plotting import COLOURS, MUTED
-from transop.progress import Progress, silent
 from transop.run import Run
+from transop.training import pairs_by_settings
 from transop_paper.figures.companions import (
     COMPANIONS,
     Companion,
-    find_companion,
     find_image_classifier,
     load_companion,
+    train_companion,
 )
 
 Scale = Literal["quick", "full"]
@@ -59,24 +60,16 @@ class PaperRun(Run):
         *,
         scale: Scale = "full",
         companions: Mapping[str, Path] | None = None,
-        data: Any = None,
-        progress: Progress = silent,
         **options: Any,
     ) -> Self:
         """Open a run of our method for its figures.
 
-        Args:
-            path: the run folder.
-            scale: how much the figures compute.
-            companions: runs to compare with that live elsewhere, by name.
-            data: the images of the run again, if they have moved or came from an array.
-            progress: announces long work.
-            **options: passed on to ``Run.open``.
+        ``companions`` are runs to compare with that live elsewhere, by name.
         """
         unknown = set(companions or {}) - set(COMPANIONS)
         if unknown:
             raise UserError(f"companion '{unknown.pop()}' is unknown; use {', '.join(COMPANIONS)}")
-        run = super().open(path, data=data, progress=progress, **options)
+        run = super().open(path, **options)
         run.scale, run.given = scale, dict(companions or {})
         return run
 
@@ -88,17 +81,35 @@ class PaperRun(Run):
         """Give a model of the comparison by name; each is found once, trained if need be."""
         if name not in self._companions:
             with torch.enable_grad():
-                self._companions[name] = (
-                    load_companion(self.given[name], self.data)
-                    if name in self.given
-                    else find_companion(self, name)
-                )
+                if name in self.given:
+                    self._companions[name] = load_companion(self.given[name], self.data)
+                else:
+                    settings, data = self.settings, self.data
+                    self._companions[name] = train_companion(
+                        self.path / "companions",
+                        settings if data is None else with_source(settings, data.source),
+                        name,
+                        data=data,
+                        dataset=self.given_data,
+                        progress=self.progress,
+                    )
         return self._companions[name]
 
     @cached_property
     def image_classifier(self) -> Callable[[Tensor], Tensor]:
         """The classifier that names decoded images, the same for every method."""
         return find_image_classifier(self)
+
+    def pairs(self, strategy: str) -> PairSource:
+        """Build the pairs of the training images under a strategy."""
+        # Latents before fine-tuning are what a run with latent pairs would have seen.
+        network = self.companion("ae").network
+        settings = self.settings.pairs.model_copy(update={"strategy": strategy})
+        return pairs_by_settings(settings, network, self.dataset, progress=self.progress)
+
+    def models_by_pairs(self) -> dict[str, ManifoldAutoencoder]:
+        """Give our model and the one learned from latent pairs, by the strategy of their pairs."""
+        return {self.settings.pairs.strategy: self.model, "latent": self.companion("latent-pairs")}
 
     def sized(self, quick: int, full: int) -> int:
         """Choose how many by the scale."""

@@ -1,6 +1,10 @@
-"""Path strips: interpolation and extrapolation as images, with the class probability below."""
+"""Interpolation and extrapolation.
 
-from __future__ import annotations
+Paths between two test images of one class, drawn at random. At t = 0 stands the first image, at t =
+1 (outlined) the second; beyond, the path goes on where it was heading. The curves below say how
+sure a classifier is that the image still belongs to its class. Transport operators follow curved
+paths; the other methods go straight.
+"""
 
 import numpy as np
 import torch
@@ -10,7 +14,7 @@ from matplotlib.figure import Figure
 
 from transop.evaluation import PathModel, same_class_pairs
 from transop.plotting import FAINT, INK, MUTED, Block, draw_block, image_gap, look, new_figure
-from transop_paper.figures.figure import Numbers, PaperFigure
+from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches
 from transop_paper.figures.paper_run import (
     METHOD_COLOURS,
     METHOD_NAMES,
@@ -46,7 +50,8 @@ def compute(run: PaperRun) -> Numbers:
         "probability": np.stack(probability, axis=1),
         "ends": as_array(end),
     }
-    return Numbers(arrays, {"methods": list(METHOD_NAMES), "labels": _names(run, labels)})
+    names = [run.class_names[label] for label in labels]
+    return Numbers(arrays, {"methods": list(METHOD_NAMES), "labels": names})
 
 
 def draw(numbers: Numbers) -> Figure:
@@ -66,13 +71,12 @@ def draw(numbers: Numbers) -> Figure:
         figure.set_layout_engine("none")
         for i, label in enumerate(numbers.facts["labels"]):
             top = size[1] - i * each - _TITLE - strip_height
-            images = figure.add_axes(_share((_LEFT, top, strip_width, strip_height), size))
+            images = axes_in_inches(figure, _LEFT, top, strip_width, strip_height)
             draw_block(images, Block(frames[i], row_labels=names, boxed=boxed))
             images.set_title(f"class {label}", loc="left", fontsize=9, pad=4, color=INK)
             for text, colour in zip(images.get_yticklabels(), colours, strict=True):
                 text.set_color(colour)
-            place = (_LEFT, top - _GAP - _CURVE, strip_width, _CURVE)
-            axes = figure.add_axes(_share(place, size))
+            axes = axes_in_inches(figure, _LEFT, top - _GAP - _CURVE, strip_width, _CURVE)
             for values, colour in zip(numbers["probability"][i], colours, strict=True):
                 axes.plot(times, values, color=colour)
             _finish_curve(axes, times, width)
@@ -94,14 +98,6 @@ def _finish_curve(axes: Axes, times: Float[np.ndarray, " t"], width: int) -> Non
     axes.set_xticks(times[::2], labels=[f"{t:g}" for t in times[::2]])
 
 
-def _share(
-    place: tuple[float, float, float, float], size: tuple[float, float]
-) -> tuple[float, float, float, float]:
-    """Turn left, bottom, width and height in inches into shares of the figure."""
-    left, bottom, width, height = place
-    return (left / size[0], bottom / size[1], width / size[0], height / size[1])
-
-
 def _pairs(run: PaperRun, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw one pair for each of n classes spread over all of them: drawn, not picked."""
     rows = run.held_out_rows
@@ -114,22 +110,6 @@ def _pairs(run: PaperRun, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows[first[chosen]], rows[second[chosen]], labels[first[chosen]]
 
 
-def _names(run: PaperRun, labels: np.ndarray) -> list[str]:
-    names = run.class_names
-    return [names[label] for label in labels]
-
-
 FIGURE = PaperFigure(
-    title="Interpolation and extrapolation",
-    caption=(
-        "Paths between two test images of one class, drawn at random. At t = 0 stands the first "
-        "image, at t = 1 (outlined) the second; beyond, the path goes on where it was heading. "
-        "The curves below say how sure a classifier is that the image still belongs to its class. "
-        "Transport operators follow curved paths; the other methods go straight."
-    ),
-    paper="Figure 3",
-    compute=compute,
-    draw=draw,
-    needs=("operators", "classifier"),
-    columns=("labels",),
+    __doc__, "Figure 3", compute, draw, needs=("operators", "classifier"), columns=("labels",)
 )

@@ -1,11 +1,9 @@
 """A small run on the demo's digits, enough to exercise every figure in a few minutes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from transop.artifacts import RunFolder
-from transop.config import Settings, load_settings
+from transop.config import Settings, as_override, load_settings
 from transop.progress import Progress, silent
 from transop.training import train
 from transop_paper.figures.companions import train_companion
@@ -23,24 +21,19 @@ _OVERRIDES = (
 )
 
 
-def quick_settings(seed: int = 0, device: str = "auto") -> Settings:
+def quick_settings() -> Settings:
     """Give the settings of the quick run: the demo's, smaller."""
-    extra = [f"runtime.seed={seed}", f"runtime.device={device}"]
-    return load_settings("demo", [*_OVERRIDES, *extra]).model_copy(update={"recipe": "quick"})
+    return load_settings("demo", _OVERRIDES).model_copy(update={"recipe": "quick"})
 
 
-def train_quick_run(
-    folder: Path, *, seed: int = 0, device: str = "auto", progress: Progress = silent
-) -> None:
+def train_quick_run(folder: Path, *, progress: Progress = silent) -> None:
     """Train the quick run in a folder, or finish the one that is there.
 
     Its autoencoder is the companion ``"ae"``, which the figures need anyway.
     """
-    settings = quick_settings(seed, device)
+    settings = quick_settings()
     train_companion(folder / "companions", settings, "ae", progress=progress)
     weights = str((folder / "companions" / "ae").resolve())
-    wanted = settings.model_copy(
-        update={"autoencoder": settings.autoencoder.model_copy(update={"weights": weights})}
-    )
+    wanted = settings.updated([as_override("autoencoder.weights", weights)])
     run = RunFolder(folder)
     train(wanted, run, resume=run.config_file.exists(), progress=progress)

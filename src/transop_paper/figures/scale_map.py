@@ -1,14 +1,18 @@
-"""Scale map: how far each class may go along each operator."""
+"""Which transformations each class allows.
 
-from __future__ import annotations
+Rows are classes, columns operators; the colour is the average scale the coefficient encoder gives.
+Yellow: the classifier does not mind the transformation. Blue: it soon sees another class. The
+strips apply one operator over the same range to the class with its highest (yellow) and its lowest
+(blue) scale; the middle image is the reconstruction.
+"""
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from transop.plotting import HIGH, LOW, Block, scale_map
+from transop.plotting import HIGH, LOW, scale_map
 from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.operator_paths import operator_strips
+from transop_paper.figures.operator_paths import operator_strips, strip_blocks
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _STRIPS = 3  # operators shown beside the table, each on its highest and its lowest class
@@ -43,38 +47,22 @@ def compute(run: PaperRun) -> Numbers:
 def draw(numbers: Numbers) -> Figure:
     """Draw the table and, beside it, strips of high and low cells."""
     names = numbers.facts["classes"]
-    blocks = []
-    for i, (strip, (k, m)) in enumerate(zip(numbers["strips"], numbers["cells"], strict=True)):
-        high = i < len(numbers["strips"]) // 2
-        blocks.append(
-            Block(
-                strip[None],
-                title=f"operator {m} on class {names[k]}: {'high' if high else 'low'} scale",
-                boxed=[(0, strip.shape[0] // 2)],
-                colour=HIGH if high else LOW,
-            )
-        )
-    half = len(blocks) // 2
+    titles = [f"operator {m} on class {names[k]}" for k, m in numbers["cells"]]
+    strips, half = numbers["strips"][:, None], len(titles) // 2
     return scale_map(
         numbers["table"],
-        blocks[:half],
-        blocks[half:],
+        strip_blocks(strips[:half], [f"{words}: high scale" for words in titles[:half]], HIGH),
+        strip_blocks(strips[half:], [f"{words}: low scale" for words in titles[half:]], LOW),
         row_labels=names,
         column_labels=[str(m) for m in numbers.facts["operators"]],
     )
 
 
 FIGURE = PaperFigure(
-    title="Which transformations each class allows",
-    caption=(
-        "Rows are classes, columns operators; the colour is the average scale the coefficient "
-        "encoder gives. Yellow: the classifier does not mind the transformation. Blue: it soon "
-        "sees another class. The strips apply one operator over the same range to the class with "
-        "its highest (yellow) and its lowest (blue) scale; the middle image is the reconstruction."
-    ),
-    paper="Figure 5 (c, d)",
-    compute=compute,
-    draw=draw,
+    __doc__,
+    "Figure 5 (c, d)",
+    compute,
+    draw,
     needs=("operators", "coefficient_encoder"),
     columns=("labels",),
 )

@@ -1,6 +1,11 @@
-"""Sparse against dense: what the l1 penalty on coefficients is good for."""
+"""Sparse against dense coefficients.
 
-from __future__ import annotations
+Above: our model, whose paths use few operators. Below: the same model with coefficients from a
+network, which uses all operators for every pair. Left: two neighbours, the end of the path between
+them, and the path taken twice as far. Right: single operators, moved by up to five times their
+average coefficient; with sparse coefficients each should mean something by itself. The growth rate
+is that of a typical move by one operator.
+"""
 
 from typing import Any
 
@@ -11,12 +16,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from transop.model import ManifoldAutoencoder
-from transop.operators import eigenvalues, transport, transport_path
-from transop.pairs import PairSource
+from transop.operators import eigenvalues, transport
 from transop.plotting import COLOURS, Block, image_blocks
-from transop_paper.baselines import DenseAutoencoder
 from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.pair_neighbours import run_pairs
+from transop_paper.figures.operator_paths import follow
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _SHOWN_PAIRS, _SHOWN_OPERATORS, _STEPS = 4, 4, 9
@@ -24,29 +27,30 @@ _REACH = 5.0  # traversals go so many times the average coefficient to either si
 
 
 def compute(run: PaperRun) -> Numbers:
-    """Compare transport error, extrapolated images, eigenvalues and traversals."""
-    pairs = run_pairs(run, run.settings.pairs.strategy)
-    return compare(run, pairs, run.companion("dense"))
-
-
-def compare(run: PaperRun, pairs: PairSource, dense: DenseAutoencoder) -> Numbers:
     """Measure both models on the same pairs of training images."""
+    pairs, dense = run.pairs(run.settings.pairs.strategy), run.companion("dense")
     starts, ends = pairs.sample(run.generator("sparse against dense"), run.sized(500, 5000))
     rows = run.dataset.splits["train"]
     arrays: dict[str, np.ndarray] = {}
     facts: dict[str, Any] = {"n_pairs": len(starts)}
     models: dict[str, Any] = {"sparse": run.model, "dense": dense}
+    times = torch.linspace(-_REACH, _REACH, _STEPS)
     for name, model in models.items():
         z0, z1 = (_encode(model, run, rows[part.numpy()]) for part in (starts, ends))
-        coefficients = _coefficients(model, z0, z1)
-        operators = model.operators.operators.detach()
-        measured = _measure(operators, coefficients, z0, z1)
-        facts[name] = measured
+        with torch.no_grad():
+            sparse = isinstance(model, ManifoldAutoencoder)
+            coefficients = (
+                model.infer_latents(z0, z1).coefficients if sparse else model.coefficients(z0, z1)
+            )
+        operators, average = model.operators.operators.detach(), coefficients.abs().mean(0)
         arrays[f"{name}.columns"] = _columns(run, model, rows, starts, ends, coefficients)
-        average = coefficients.abs().mean(0)
-        chosen = _chosen(operators, average)
-        facts[name]["operators"] = chosen
-        arrays[f"{name}.traversals"] = _traversals(model, operators, average, chosen, z0[:1])
+        # The operators that move most: size times average coefficient.
+        influence = operators.flatten(1).norm(dim=1) * average
+        chosen = influence.argsort(descending=True)[:_SHOWN_OPERATORS].tolist()
+        facts[name] = {**_measure(operators, coefficients, z0, z1), "operators": chosen}
+        paths = [follow(operators[m], z0[:1], float(average[m]) * times) for m in chosen]
+        frames = as_array(model.decode(torch.cat(paths).flatten(0, 1)))
+        arrays[f"{name}.traversals"] = frames.reshape(len(chosen), _STEPS, *frames.shape[1:])
     return Numbers(arrays, facts)
 
 
@@ -79,16 +83,8 @@ def draw(numbers: Numbers) -> Figure:
 
 
 def _encode(model: Any, run: PaperRun, rows: np.ndarray) -> Float[Tensor, "n d"]:
-    chunks = [rows[i : i + 1000] for i in range(0, len(rows), 1000)]
-    return torch.cat([model.encode(run.dataset.batch(chunk)) for chunk in chunks])
-
-
-@torch.no_grad()
-def _coefficients(model: Any, z0: Tensor, z1: Tensor) -> Float[Tensor, "n m"]:
-    if isinstance(model, ManifoldAutoencoder):
-        return model.infer_latents(z0, z1).coefficients
-    found: Tensor = model.coefficients(z0, z1)
-    return found
+    parts = torch.split(torch.from_numpy(rows), 1000)
+    return torch.cat([model.encode(run.dataset.batch(part)) for part in parts])
 
 
 def _measure(
@@ -135,39 +131,4 @@ def _columns(
     return as_array(torch.stack(images, dim=1))
 
 
-def _chosen(operators: Float[Tensor, "m d d"], average: Float[Tensor, " m"]) -> list[int]:
-    """Choose the operators that move most: size times average coefficient."""
-    influence = operators.flatten(1).norm(dim=1) * average
-    chosen: list[int] = influence.argsort(descending=True)[:_SHOWN_OPERATORS].tolist()
-    return chosen
-
-
-def _traversals(
-    model: Any,
-    operators: Float[Tensor, "m d d"],
-    average: Float[Tensor, " m"],
-    chosen: list[int],
-    point: Float[Tensor, "1 d"],
-) -> Float[np.ndarray, "k t c h w"]:
-    one = torch.zeros(len(chosen), len(operators)).to(point)
-    for row, m in enumerate(chosen):
-        one[row, m] = average[m]
-    times = torch.linspace(-_REACH, _REACH, _STEPS).to(point)
-    path = transport_path(operators, one, point.expand(len(chosen), -1), times)
-    images = model.decode(path.flatten(0, 1))
-    return as_array(images).reshape(len(chosen), _STEPS, *images.shape[1:])
-
-
-FIGURE = PaperFigure(
-    title="Sparse against dense coefficients",
-    caption=(
-        "Above: our model, whose paths use few operators. Below: the same model with coefficients "
-        "from a network, which uses all operators for every pair. Left: two neighbours, the end of "
-        "the path between them, and the path taken twice as far. Right: single operators, moved by "
-        "up to five times their average coefficient; with sparse coefficients each should mean "
-        "something by itself. The growth rate is that of a typical move by one operator."
-    ),
-    paper="Figures 9 and 10",
-    compute=compute,
-    draw=draw,
-)
+FIGURE = PaperFigure(__doc__, "Figures 9 and 10", compute, draw)

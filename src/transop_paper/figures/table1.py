@@ -1,9 +1,12 @@
-"""Table 1: a small network on ten labelled images per class, one augmentation or another."""
+"""Accuracy from ten labelled images per class, by augmentation.
 
-from __future__ import annotations
+Test accuracy of a LeNet-5 trained on ten labelled images per class, by how these are augmented:
+mean and standard deviation over seeds, every seed a dot, and the paper's value where it has one.
+Colours tell whether the learned moves were guarded with all training labels or with the hundred
+alone. At quick scale training is so short that only the machinery is shown.
+"""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +16,10 @@ from transop.artifacts import read_json
 from transop.errors import UserError
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun
-from transop_paper.scarce import (
-    SCALES,
-    Experiment,
-    Summary,
-    draw_table,
-    find_rows,
-    fingerprint_weights,
-    run_table,
-    summarise,
-)
+from transop_paper.scarce.experiment import Experiment, run_table
+from transop_paper.scarce.protocol import SCALES
+from transop_paper.scarce.results import Summary, draw_table, summarise
+from transop_paper.scarce.rows import find_rows
 
 # One row of every kind; the others differ in settings, or train a classifier for every seed.
 _QUICK_ROWS = (
@@ -45,31 +42,27 @@ def compute(run: PaperRun) -> Numbers:
     """
     folder = run.path / "table1"
     if run.scale == "full":
-        return tabulate(_stored(folder / "table1.json", run.path))
+        file = folder / "table1.json"
+        if not file.exists():
+            raise UserError(
+                f"'{run.path}' holds no table; it takes hours and is made by: "
+                f"transop paper table1 --run {run.path}"
+            )
+        return tabulate([Summary(**entry) for entry in read_json(file)])
     dataset = run.dataset
     if missing := {"validation", "test"} - set(dataset.splits):
         raise UserError(
             f"data set '{dataset.meta.name}' has no {missing.pop()} images, which table1 needs; "
             "choose another data set"
         )
-    experiment = Experiment(
-        dataset,
-        SCALES["quick"],
-        folder.with_name("table1-quick"),
-        run.model,
-        run.settings,
-        fingerprint_weights(run.path),
-    )
-    return tabulate(measure(experiment, _QUICK_ROWS, _QUICK_SEEDS, run))
+    experiment = Experiment.of(run, SCALES["quick"], folder.with_name("table1-quick"), dataset)
+    return tabulate(measure(experiment, _QUICK_ROWS, _QUICK_SEEDS))
 
 
-def measure(
-    experiment: Experiment, names: Sequence[str], n_seeds: int, run: PaperRun
-) -> list[Summary]:
+def measure(experiment: Experiment, names: Sequence[str], n_seeds: int) -> list[Summary]:
     """Train and score the named rows, whatever an earlier run left behind."""
     rows = find_rows(names, experiment.dataset.meta.name)
-    results = run_table(experiment, rows, n_seeds, force=True, progress=run.progress)
-    return summarise(rows, results)
+    return summarise(rows, run_table(experiment, rows, n_seeds, force=True))
 
 
 def tabulate(summaries: Sequence[Summary]) -> Numbers:
@@ -95,28 +88,11 @@ def draw(numbers: Numbers) -> Figure:
     return draw_table(summaries, title=f"LeNet-5 on ten labelled images per class, {n} seeds")
 
 
-def _stored(file: Path, run: Path) -> list[Summary]:
-    """Read the table that ``transop paper table1`` wrote."""
-    if not file.exists():
-        raise UserError(
-            f"'{run}' holds no table; it takes hours and is made by: "
-            f"transop paper table1 --run {run}"
-        )
-    return [Summary(**entry) for entry in read_json(file)]
-
-
 FIGURE = PaperFigure(
-    title="Accuracy from ten labelled images per class, by augmentation",
-    caption=(
-        "Test accuracy of a LeNet-5 trained on ten labelled images per class, by how these are "
-        "augmented: mean and standard deviation over seeds, every seed a dot, and the paper's "
-        "value where it has one. Colours tell whether the learned moves were guarded with all "
-        "training labels or with the hundred alone. At quick scale training is so short that only "
-        "the machinery is shown."
-    ),
-    paper="Table 1",
-    compute=compute,
-    draw=draw,
+    __doc__,
+    "Table 1",
+    compute,
+    draw,
     needs=("operators", "coefficient_encoder"),
     columns=("labels",),
 )

@@ -1,7 +1,5 @@
 """Training curves: the loss of every phase."""
 
-from __future__ import annotations
-
 from matplotlib.figure import Figure
 
 from transop.plotting import CURVES_ABOUT, collect_curves, training_curves
@@ -20,11 +18,5 @@ def draw(numbers: Numbers) -> Figure:
     return training_curves(numbers.arrays, numbers.facts["labels"])
 
 
-FIGURE = PaperFigure(
-    title=CURVES_ABOUT.title,
-    caption=CURVES_ABOUT.caption,
-    paper="ours",
-    compute=compute,
-    draw=draw,
-    needs=(),
-)
+_WORDS = f"{CURVES_ABOUT.title}.\n\n{CURVES_ABOUT.caption}"
+FIGURE = PaperFigure(_WORDS, "ours", compute, draw, needs=())

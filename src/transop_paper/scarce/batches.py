@@ -1,7 +1,5 @@
 """Training images of a row: moved, changed by fixed augmentations, or as they are."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any
@@ -32,12 +30,6 @@ def distort_elastically(
     Each component of the field is uniform noise in [-1, 1] blurred by a Gaussian and multiplied
     by ``alpha``; outside the image everything is zero. The blur is two matrix products, which is
     an order of magnitude faster than convolving and gives what kornia's transform gives.
-
-    Args:
-        images: floats in [0, 1].
-        alpha: factor on the blurred noise, in pixels.
-        sigma: of the Gaussian, in pixels.
-        generator: where the randomness comes from.
     """
     n, _, height, width = images.shape
     if n == 0:
@@ -88,11 +80,7 @@ def rand_augment(
     one channel is picked at random. Operations are drawn for each image, not for the whole batch
     as kornia does, so that a batch may have any size.
 
-    Args:
-        images: floats in [0, 1], one or three channels.
-        n: operations per image.
-        m: their magnitude, above 0 and below 30.
-        generator: where the randomness comes from.
+    Their magnitude ``m`` is above 0 and below 30.
     """
     operations = _operations(m)
     if not 1 <= n <= len(operations):
@@ -190,7 +178,8 @@ class TrainingImages:
     def _move(self, rows: Int[Tensor, " n"]) -> tuple[Float[Tensor, "n c h w"], float]:
         assert self._augment is not None
         assert self._latents is not None
-        names = self._labels[rows].to(self._latents.device)
+        named = self._row.labels != "none"  # groups of the neighbour graph are not the labels
+        names = self._labels[rows].to(self._latents.device) if named else None
         pictures, accepted = self._augment.sample(self._latents[rows], names)
         pictures, accepted = pictures.cpu(), accepted.cpu()
         pictures[~accepted] = self._images[rows[~accepted]]

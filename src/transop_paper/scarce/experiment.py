@@ -1,7 +1,5 @@
 """Train and score rows with several seeds, keep the results as files, and skip those there are."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -12,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -24,11 +22,18 @@ from transop.config import Settings
 from transop.data import ImageDataset, load_dataset, load_run_data, with_source
 from transop.errors import UserError
 from transop.model import ManifoldAutoencoder
+from transop.networks import LeNet
 from transop.progress import Progress, silent
 from transop.run import Run
 from transop_paper.scarce.batches import TrainingImages
-from transop_paper.scarce.few_label_identity import learn_identity
-from transop_paper.scarce.protocol import Protocol, draw_labelled, score, train_network
+from transop_paper.scarce.few_label_identity import find_identity, learn_identity
+from transop_paper.scarce.protocol import (
+    MakeImages,
+    Protocol,
+    draw_labelled,
+    score,
+    train_network,
+)
 from transop_paper.scarce.rows import Row
 from transop_paper.scarce.unlabelled import Classify, UnlabelledRow
 
@@ -37,23 +42,36 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Experiment:
-    """What all rows share.
+    """What all rows share."""
 
-    Attributes:
-        dataset: labelled images with a training, a validation and a test split.
-        protocol: how the small network is trained.
-        out: where results are kept.
-        model: of a trained run; None if no row needs one.
-        settings: of that run.
-        fingerprint: tells that run's weights from any other's.
-    """
+    dataset: ImageDataset  # labelled images with a training, a validation and a test split
+    protocol: Protocol  # how the small network is trained
+    out: Path  # where results are kept
+    model: ManifoldAutoencoder | None = None  # of a trained run; None if no row needs one
+    settings: Settings | None = None  # of that run
+    fingerprint: str | None = None  # tells that run's weights from any other's
+    progress: Progress = silent  # announces long work
 
-    dataset: ImageDataset
-    protocol: Protocol
-    out: Path
-    model: ManifoldAutoencoder | None = None
-    settings: Settings | None = None
-    fingerprint: str | None = None
+    @classmethod
+    def of(cls, run: Run, protocol: Protocol, out: Path, images: ImageDataset) -> Self:
+        """Set up an experiment with the model of a run."""
+        weights = (run.path / "model.safetensors").read_bytes()
+        fingerprint = hashlib.blake2b(weights, digest_size=8).hexdigest()
+        return cls(images, protocol, out, run.model, run.settings, fingerprint, run.progress)
+
+    def train(
+        self, images: MakeImages, seed: int, description: str, protocol: Protocol | None = None
+    ) -> LeNet:
+        """Train the small network on images that are made while training goes on."""
+        return train_network(
+            images,
+            protocol or self.protocol,
+            image_shape=self.dataset.image_shape,
+            n_classes=self.dataset.n_classes,
+            seed=seed,
+            progress=self.progress,
+            description=description,
+        )
 
     def result_file(self, row: Row, seed: int) -> Path:
         """Name the file of one row and seed."""
@@ -93,16 +111,11 @@ def open_experiment(
 ) -> Experiment:
     """Load what the rows need.
 
-    Args:
-        out: where results are kept.
-        protocol: how the small network is trained.
-        run: a trained run, for rows with learned moves.
-        dataset: a data set's name; the run's own, or MNIST, if left out.
-        progress: announces long work.
+    The data set is the one named, else the run's own, else MNIST.
     """
     if run is None:
         images = load_dataset(dataset or "mnist", progress=progress)
-        return Experiment(images, protocol, out)
+        return Experiment(images, protocol, out, progress=progress)
     opened = Run.open(run, progress=progress)
     images = opened.dataset
     if dataset is not None:
@@ -112,27 +125,13 @@ def open_experiment(
             f"data set '{images.meta.name}' has images of shape {images.image_shape}, but the run "
             f"in '{run}' takes {opened.model.image_shape}; choose another run"
         )
-    fingerprint = fingerprint_weights(run)
-    return Experiment(images, protocol, out, opened.model, opened.settings, fingerprint)
+    return Experiment.of(opened, protocol, out, images)
 
 
-def fingerprint_weights(run: Path) -> str:
-    """Give a short text that tells a run's weights from any other's."""
-    weights = (run / "model.safetensors").read_bytes()
-    return hashlib.blake2b(weights, digest_size=8).hexdigest()
-
-
-def run_row(
-    experiment: Experiment, row: Row, seed: int, *, force: bool = False, progress: Progress = silent
-) -> dict[str, Any]:
+def run_row(experiment: Experiment, row: Row, seed: int, *, force: bool = False) -> dict[str, Any]:
     """Train and score one row with one seed, unless its result is on disk already.
 
-    Args:
-        experiment: what all rows share.
-        row: how to augment.
-        seed: which labelled images, which first weights, which augmentations.
-        force: compute again what is there.
-        progress: announces long work.
+    The seed decides the labelled images, the first weights and the augmentations.
     """
     file, identity = experiment.result_file(row, seed), _identity(experiment, row, seed)
     if file.exists() and not force:
@@ -143,9 +142,14 @@ def run_row(
                 "--out, or compute it again with --force"
             )
         return stored
-    train = _train_on_labelled if row.unlabelled is None else _train_on_unlabelled
     start = time.monotonic()
-    classify, facts = train(experiment, row, seed, progress)
+    if row.unlabelled is None:
+        classify, facts = _train_on_labelled(experiment, row, seed)
+    else:
+        _, labels, known = draw_labelled(experiment.dataset, experiment.protocol.n_per_class, seed)
+        classify, found = UnlabelledRow(experiment, row, seed, known, labels).train()
+        rounded = {name: round(value, 4) for name, value in found.items()}
+        facts = {"kept_by_guard": 1.0, "seconds": {}, **rounded}
     facts["seconds"]["all"] = round(time.monotonic() - start, 2)
     n_scored = experiment.protocol.n_scored
     result = {
@@ -153,7 +157,7 @@ def run_row(
         "seed": seed,
         **{
             split: score(classify, experiment.dataset, split, n_images=n_scored)
-            for split in _SCORED
+            for split in ("validation", "test")
         },
         "labels_used": row.labels_used(),
         **facts,
@@ -164,25 +168,14 @@ def run_row(
     return result
 
 
-_SCORED = ("validation", "test")
-
-
 def _train_on_labelled(
-    experiment: Experiment, row: Row, seed: int, progress: Progress
+    experiment: Experiment, row: Row, seed: int
 ) -> tuple[Classify, dict[str, Any]]:
-    start, protocol, data = time.monotonic(), experiment.protocol, experiment.dataset
-    images, labels, _ = draw_labelled(data, protocol.n_per_class, seed)
-    training_images = make_training_images(experiment, row, seed, images, labels, progress)
+    start, protocol = time.monotonic(), experiment.protocol
+    images, labels, _ = draw_labelled(experiment.dataset, protocol.n_per_class, seed)
+    training_images = make_training_images(experiment, row, seed, images, labels)
     prepared = time.monotonic()
-    network = train_network(
-        training_images,
-        protocol,
-        image_shape=data.image_shape,
-        n_classes=data.n_classes,
-        seed=seed,
-        progress=progress,
-        description=f"{row.name}, seed {seed}",
-    )
+    network = experiment.train(training_images, seed, f"{row.name}, seed {seed}")
     seconds = time.monotonic() - prepared
     return network, {
         "kept_by_guard": round(training_images.kept, 4),
@@ -191,45 +184,48 @@ def _train_on_labelled(
     }
 
 
-def _train_on_unlabelled(
-    experiment: Experiment, row: Row, seed: int, progress: Progress
-) -> tuple[Classify, dict[str, Any]]:
-    protocol, data = experiment.protocol, experiment.dataset
-    _, labels, rows = draw_labelled(data, protocol.n_per_class, seed)
-    trained = UnlabelledRow(experiment, row, seed, rows, labels, progress).train()
-    facts = {name: round(value, 4) for name, value in trained.facts.items()}
-    return trained.classify, {"kept_by_guard": 1.0, "seconds": {}, **facts}
-
-
 def make_training_images(
     experiment: Experiment,
     row: Row,
     seed: int,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
-    progress: Progress = silent,
 ) -> TrainingImages:
     """Prepare the images a row trains on, with the classifier, encoder and moves it needs."""
     generator = torch.Generator().manual_seed(1_000_003 * (seed + 1))
+    augment, model = None, experiment.model
+    if row.moves is not None:
+        if model is None or experiment.settings is None:
+            raise UserError(f"row '{row.name}' needs a trained run; give one with --run")
+        if row.labels == "none":
+            model = find_identity(experiment)
+        elif row.needs_own_identity:
+            model = learn_identity(experiment, images, labels, seed)
+        augment = TransportAugment(
+            model,
+            source=row.moves,
+            multiplier=row.multiplier,
+            n_steps=row.n_steps,
+            guard=None if row.threshold is None else Guard(threshold=row.threshold),
+            generator=generator,
+        )
     return TrainingImages(
         row,
         images,
         labels,
-        augment=_make_augment(experiment, row, seed, images, labels, generator, progress),
+        augment=augment,
         real_share=experiment.protocol.real_share,
         pool_size=experiment.protocol.pool_size,
         generator=generator,
-        progress=progress,
+        progress=experiment.progress,
     )
 
 
 def _identity(experiment: Experiment, row: Row, seed: int) -> dict[str, Any]:
     """Collect all that decides a result, so that no result is taken for another."""
     settings = dataclasses.asdict(row)
-    for text in ("title", "paper"):
-        del settings[text]
-    if not row.needs_model:
-        settings = {key: value for key, value in settings.items() if key in _FIXED_SETTINGS}
+    decisive = set(settings) - {"title", "paper"} if row.needs_model else _FIXED_SETTINGS
+    settings = {key: value for key, value in settings.items() if key in decisive}
     return {
         "row": settings,
         "seed": seed,
@@ -239,33 +235,7 @@ def _identity(experiment: Experiment, row: Row, seed: int) -> dict[str, Any]:
     }
 
 
-_FIXED_SETTINGS = ("name", "fixed", "n", "m", "alpha", "sigma", "unlabelled")
-
-
-def _make_augment(
-    experiment: Experiment,
-    row: Row,
-    seed: int,
-    images: torch.Tensor,
-    labels: torch.Tensor,
-    generator: torch.Generator,
-    progress: Progress,
-) -> TransportAugment | None:
-    if row.moves is None:
-        return None
-    model = experiment.model
-    if model is None or experiment.settings is None:
-        raise UserError(f"row '{row.name}' needs a trained run; give one with --run")
-    if row.needs_own_identity:
-        model = learn_identity(experiment, images, labels, seed=seed, progress=progress)
-    return TransportAugment(
-        model,
-        source=row.moves,
-        multiplier=row.multiplier,
-        n_steps=row.n_steps,
-        guard=None if row.threshold is None else Guard(threshold=row.threshold),
-        generator=generator,
-    )
+_FIXED_SETTINGS = {"name", "fixed", "n", "m", "alpha", "sigma", "unlabelled"}
 
 
 def run_table(
@@ -275,27 +245,21 @@ def run_table(
     *,
     n_processes: int = 1,
     force: bool = False,
-    progress: Progress = silent,
 ) -> list[dict[str, Any]]:
     """Compute every row with seeds 0 to ``n_seeds`` - 1, skipping results that are on disk.
 
-    Args:
-        experiment: what all rows share.
-        rows: the rows.
-        n_seeds: how many seeds.
-        n_processes: how many to run at once, each on one thread.
-        force: compute again what is there.
-        progress: announces long work.
+    Each of ``n_processes`` runs on one thread.
     """
-    tasks = tasks_in_order(rows, n_seeds, n_processes)
+    tasks, progress = tasks_in_order(rows, n_seeds, n_processes), experiment.progress
     if n_processes <= 1:
         return [
-            run_row(experiment, row, seed, force=force, progress=progress)
+            run_row(experiment, row, seed, force=force)
             for row, seed in progress(tasks, "rows and seeds", len(tasks))
         ]
     # Spawned, not forked: torch's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(n_processes, context, _receive, (experiment,)) as pool:
+    quiet = dataclasses.replace(experiment, progress=silent)
+    with ProcessPoolExecutor(n_processes, context, _receive, (quiet,)) as pool:
         futures = {pool.submit(_compute, row, seed, force): row for row, seed in tasks}
         done = as_completed(futures)
         try:

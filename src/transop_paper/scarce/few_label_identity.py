@@ -1,4 +1,4 @@
-"""Classifier and coefficient encoder trained from the labelled images of one seed alone.
+"""Classifier and coefficient encoder from the labelled images of one seed, or from no label.
 
 The run's autoencoder and operators have seen images without labels. Whatever uses labels is
 trained here: three small networks on elastically distorted images, whose probabilities are
@@ -20,13 +20,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from transop.artifacts import RunFolder, load_state, save_state
-from transop.data import ImageDataset
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder, LatentClassifier, LeNet
-from transop.progress import Progress, silent
-from transop.training import Session, train_coefficient_encoder
+from transop.training import Session, train_classifier, train_coefficient_encoder
 from transop_paper.scarce.batches import TrainingImages
-from transop_paper.scarce.protocol import Protocol, descend, new_network, train_network
+from transop_paper.scarce.protocol import descend, new_network
 from transop_paper.scarce.rows import Row, known_rows
 
 if TYPE_CHECKING:
@@ -35,6 +33,14 @@ if TYPE_CHECKING:
 _MEMBERS = 3
 _MEMBER_STEPS_SHARE = 0.5  # of the protocol's steps
 _OPINION_STEPS = 1_500
+# What `transop fit` does with a folder that has no labels.
+WITHOUT_LABELS = (
+    "identity.source=graph",
+    "coefficient_encoder.prior=neighbours",
+    "coefficient_encoder.scale_multiplier=neighbours",
+    "coefficient_encoder.kl_weight=0.3",
+    "runtime.device=cpu",
+)
 
 
 class Committee(nn.Module):
@@ -54,38 +60,33 @@ def learn_identity(
     experiment: Experiment,
     images: Float[Tensor, "n c h w"],
     labels: Int[Tensor, " n"],
-    *,
     seed: int,
-    progress: Progress = silent,
 ) -> ManifoldAutoencoder:
     """Give a copy of the run's model whose classifier and encoder know these labels only.
 
     The result is kept in a folder named after everything that decides it; a second call, also
     from another process, reads it there.
     """
-    data, protocol = experiment.dataset, experiment.protocol
+    data = experiment.dataset
     distortion = known_rows(data.meta.name)["elastic"]
     untrained = [new_network(data.image_shape, data.n_classes, seed) for _ in range(_MEMBERS)]
     facts = {
-        "protocol": dataclasses.asdict(protocol),
+        "protocol": dataclasses.asdict(experiment.protocol),
         "distortion": dataclasses.asdict(distortion),
     }
 
     def train() -> nn.Module:
-        return Committee(_train_members(data, images, labels, distortion, protocol, seed, progress))
+        return Committee(_train_members(experiment, images, labels, distortion, seed))
 
-    bare = _bare(experiment, Committee(untrained), "image")
     folder = experiment.identity_folder(seed, "labels", **facts)
-    return _learn_once(experiment, bare, train, seed, folder, progress)
+    return _learn_once(experiment, Committee(untrained), "image", train, seed, folder)
 
 
 def learn_identity_from_opinion(
     experiment: Experiment,
     latents: Float[Tensor, "n d"],
     opinion: Float[Tensor, "n k"],
-    *,
     seed: int,
-    progress: Progress = silent,
 ) -> ManifoldAutoencoder:
     """Give a copy of the run's model whose classifier and encoder know an opinion only.
 
@@ -97,118 +98,93 @@ def learn_identity_from_opinion(
         classifier = LatentClassifier(latent_dimension=latents.shape[1], n_classes=opinion.shape[1])
 
     def train() -> nn.Module:
-        return _learn_opinion(classifier, latents, opinion, seed, progress)
+        generator = torch.Generator().manual_seed(seed)
+        optimiser = torch.optim.Adam(classifier.parameters(), fused=True)
+        steps = range(_OPINION_STEPS)
+        for step in experiment.progress(steps, "learning the opinion", len(steps)):
+            rows = torch.randint(len(latents), (500,), generator=generator)
+            loss = cross_entropy(classifier(latents[rows]), opinion[rows])
+            descend(optimiser, loss, 2e-3 * (1 - step / _OPINION_STEPS))
+        return classifier
 
-    bare = _bare(experiment, classifier, "latent")
     folder = experiment.identity_folder(seed, "graph")
-    return _learn_once(experiment, bare, train, seed, folder, progress)
+    return _learn_once(experiment, classifier, "latent", train, seed, folder)
 
 
-def _bare(
-    experiment: Experiment, classifier: nn.Module, domain: Literal["image", "latent"]
-) -> ManifoldAutoencoder:
-    """Copy the run's model and give it another classifier."""
+def find_identity(experiment: Experiment) -> ManifoldAutoencoder:
+    """Give a copy of the run's model whose identity and encoder come from its neighbour graph.
+
+    No label is read, so all seeds share the result; it is kept in a folder.
+    """
     assert experiment.model is not None
-    bare = copy.deepcopy(experiment.model)
-    bare.classifier_domain, bare.classifier_recipe = domain, None
-    bare.classifier = classifier.eval()
-    return bare
+    assert experiment.settings is not None
+    folder = experiment.identity_folder(experiment.settings.runtime.seed, "communities")
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".lock"):
+        if not (folder / "model.safetensors").exists():
+            wanted = experiment.settings.updated(WITHOUT_LABELS)
+            session = Session.open(wanted, RunFolder(folder), experiment.progress)
+            model = copy.deepcopy(experiment.model)
+            model.coefficient_encoder = None
+            unlabelled = dataclasses.replace(experiment.dataset, labels=None)
+            train_classifier(session, model, unlabelled)
+            train_coefficient_encoder(session, model, unlabelled)
+            model.save_pretrained(folder)
+    return ManifoldAutoencoder.from_pretrained(folder)
 
 
 def _learn_once(
     experiment: Experiment,
-    model: ManifoldAutoencoder,
+    classifier: nn.Module,
+    domain: Literal["image", "latent"],
     train: Callable[[], nn.Module],
     seed: int,
     folder: Path,
-    progress: Progress,
 ) -> ManifoldAutoencoder:
-    """Train a model's classifier and coefficient encoder, or read them where they are kept."""
+    """Train classifier and encoder of a copy of the run's model, or read them where they are."""
+    assert experiment.model is not None
+    assert experiment.settings is not None
+    model = copy.deepcopy(experiment.model)
+    model.classifier_domain, model.classifier_recipe = domain, None
     stored = folder / "identity.safetensors"
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):
         if stored.exists():
-            _restore(model, stored)
+            state = load_state(stored, kind="identity")
+            classifier.load_state_dict(state["classifier"])
+            encoder = CoefficientEncoder(**state["architecture"])
+            encoder.load_state_dict(state["encoder"])
+            model.classifier, model.coefficient_encoder = classifier.eval(), encoder.eval()
+            model.prior_scale = state["prior_scale"]
             return model
         model.classifier = train().eval()
-        assert experiment.settings is not None
-        wanted = experiment.settings.updated(
-            ["coefficient_encoder.target=classifier", f"runtime.seed={seed}", "runtime.device=cpu"]
-        )
+        wanted = experiment.settings.updated([f"runtime.seed={seed}", "runtime.device=cpu"])
         unlabelled = dataclasses.replace(experiment.dataset, labels=None)
-        session = Session.open(wanted, RunFolder(folder), progress)
+        session = Session.open(wanted, RunFolder(folder), experiment.progress)
         train_coefficient_encoder(session, model, unlabelled)
-        _keep(model, stored)
+        assert model.coefficient_encoder is not None
+        state = {
+            "architecture": model.coefficient_encoder.architecture(),
+            "encoder": dict(model.coefficient_encoder.state_dict()),
+            "classifier": dict(model.classifier.state_dict()),
+            "prior_scale": model.prior_scale,
+        }
+        save_state(stored, state, kind="identity")
     return model
 
 
-def _learn_opinion(
-    classifier: LatentClassifier, latents: Tensor, opinion: Tensor, seed: int, progress: Progress
-) -> LatentClassifier:
-    generator = torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.Adam(classifier.parameters(), fused=True)
-    for step in progress(range(_OPINION_STEPS), "learning the opinion", _OPINION_STEPS):
-        rows = torch.randint(len(latents), (500,), generator=generator)
-        loss = cross_entropy(classifier(latents[rows]), opinion[rows])
-        descend(optimiser, loss, 2e-3 * (1 - step / _OPINION_STEPS))
-    return classifier
-
-
 def _train_members(
-    dataset: ImageDataset,
-    images: Tensor,
-    labels: Tensor,
-    distortion: Row,
-    protocol: Protocol,
-    seed: int,
-    progress: Progress,
+    experiment: Experiment, images: Tensor, labels: Tensor, distortion: Row, seed: int
 ) -> list[LeNet]:
     """Train networks on distorted images, each with half the protocol's steps."""
-    shorter = dataclasses.replace(
-        protocol,
-        n_steps=max(1, int(protocol.n_steps * _MEMBER_STEPS_SHARE)),
-        schedule="cosine",
-    )
+    protocol = experiment.protocol
+    n_steps = max(1, int(protocol.n_steps * _MEMBER_STEPS_SHARE))
+    shorter = dataclasses.replace(protocol, n_steps=n_steps, schedule="cosine")
     members = []
     for number in range(_MEMBERS):
         own_seed = 10_000 * (number + 1) + seed
-        training_images = TrainingImages(
-            distortion,
-            images,
-            labels,
-            generator=torch.Generator().manual_seed(own_seed),
-        )
-        members.append(
-            train_network(
-                training_images,
-                shorter,
-                image_shape=dataset.image_shape,
-                n_classes=dataset.n_classes,
-                seed=own_seed,
-                progress=progress,
-                description=f"network {number + 1} of {_MEMBERS} from the labelled images",
-            )
-        )
+        generator = torch.Generator().manual_seed(own_seed)
+        distorted = TrainingImages(distortion, images, labels, generator=generator)
+        words = f"network {number + 1} of {_MEMBERS} from the labelled images"
+        members.append(experiment.train(distorted, own_seed, words, shorter))
     return members
-
-
-def _keep(model: ManifoldAutoencoder, path: Path) -> None:
-    assert model.coefficient_encoder is not None
-    assert model.classifier is not None
-    state = {
-        "architecture": model.coefficient_encoder.architecture(),
-        "encoder": dict(model.coefficient_encoder.state_dict()),
-        "classifier": dict(model.classifier.state_dict()),
-        "prior_scale": model.prior_scale,
-    }
-    save_state(path, state, kind="identity")
-
-
-def _restore(model: ManifoldAutoencoder, path: Path) -> None:
-    state = load_state(path, kind="identity")
-    assert model.classifier is not None
-    model.classifier.load_state_dict(state["classifier"])
-    encoder = CoefficientEncoder(**state["architecture"])
-    encoder.load_state_dict(state["encoder"])
-    model.coefficient_encoder = encoder.eval()
-    model.prior_scale = state["prior_scale"]

@@ -4,10 +4,9 @@ Every kind of move starts at the same latents, has the same lengths and passes t
 that a difference between two rows is due to the direction of the moves alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 import torch
@@ -27,45 +26,30 @@ _AT_ONCE = 2_500
 _SMALL = 0.1  # size of the trial move, relative to the real one
 
 
+@dataclass
 class Mover:
-    """Draws moves of latent points that keep the opinion of the model's latent classifier.
+    """Draws moves of latent points that keep the opinion of the model's latent classifier."""
 
-    Args:
-        model: its operators, coefficient encoder and latent classifier are used.
-        latents: all training images, in scaled units.
-        neighbours: nearest latents of each, for moves along straight lines.
-        kind: ``"operators"``; ``"noise"`` for random directions; ``"lines"`` for straight lines to
-            or beyond one of the nearest neighbours.
-        multiplier: factor on the encoder's scales.
-        n_steps: steps of a walk along operators; scales are read again at every step.
-        threshold: probability that the classifier must keep; None for no guard.
-        generator: where the randomness comes from.
-    """
-
-    def __init__(
-        self,
-        model: ManifoldAutoencoder,
-        latents: Float[Tensor, "n d"],
-        neighbours: Int[Tensor, "n k"],
-        *,
-        kind: Kind,
-        multiplier: float,
-        n_steps: int,
-        threshold: float | None,
-        generator: torch.Generator,
-    ) -> None:
-        self._model, self._latents, self._neighbours = model, latents, neighbours
-        self._kind, self._multiplier, self._n_steps = kind, multiplier, n_steps
-        self._threshold, self._generator = threshold, generator
+    model: ManifoldAutoencoder  # its operators, coefficient encoder and latent classifier are used
+    latents: Float[Tensor, "n d"]  # all training images, in scaled units
+    neighbours: Int[Tensor, "n k"]  # nearest latents of each, for moves along straight lines
+    _: KW_ONLY
+    # "noise" goes in random directions, "lines" to or beyond one of the nearest neighbours
+    kind: Kind
+    multiplier: float  # factor on the encoder's scales
+    n_steps: int  # of a walk along operators; scales are read again at every step
+    threshold: float | None  # probability that the classifier must keep; None for no guard
+    residual: float = 0.0  # share of the detail lost by the autoencoder that is added back
+    generator: torch.Generator
 
     @torch.no_grad()
     def move(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Give one moved point for each row; a refused one stays where it was."""
         moved = self._guarded(rows, self._along_operators)
-        if self._kind == "operators":
+        if self.kind == "operators":
             return moved
-        lengths = torch.linalg.vector_norm(moved - self._latents[rows], dim=1, keepdim=True)
-        draw = self._noise if self._kind == "noise" else self._towards_neighbours
+        lengths = torch.linalg.vector_norm(moved - self.latents[rows], dim=1, keepdim=True)
+        draw = self._noise if self.kind == "noise" else self._towards_neighbours
         everyone = torch.arange(len(rows))
         return self._guarded(everyone, lambda some: draw(rows[some], lengths[some]), rows)
 
@@ -73,11 +57,11 @@ class Mover:
         self, rows: Int[Tensor, " b"], draw: Draw, starts: Tensor | None = None
     ) -> Float[Tensor, "b d"]:
         """Draw moves, and draw those again that change the classifier's opinion."""
-        points = self._latents[rows if starts is None else starts]
+        points = self.latents[rows if starts is None else starts]
         moved = draw(rows)
-        if self._threshold is None:
+        if self.threshold is None:
             return moved
-        names = self._model.classify_latents(points).argmax(1)
+        names = self.model.classify_latents(points).argmax(1)
         refused = self._refused(moved, names)
         for _ in range(_ATTEMPTS):
             if not len(refused):
@@ -88,71 +72,49 @@ class Mover:
         return moved
 
     def _refused(self, points: Float[Tensor, "b d"], names: Int[Tensor, " b"]) -> Int[Tensor, " r"]:
-        kept = self._model.classify_latents(points).softmax(1).gather(1, names[:, None])[:, 0]
-        assert self._threshold is not None
-        return (kept < self._threshold).nonzero()[:, 0]
+        kept = self.model.classify_latents(points).softmax(1).gather(1, names[:, None])[:, 0]
+        assert self.threshold is not None
+        return (kept < self.threshold).nonzero()[:, 0]
 
     def _along_operators(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        points = self._latents[rows]
-        operators = self._model.operators.operators
-        for _ in range(self._n_steps):
-            scales = self._multiplier * self._model.scales_at(points)
-            points = transport(operators, sample_laplace(scales, generator=self._generator), points)
+        points = self.latents[rows]
+        operators = self.model.operators.operators
+        for _ in range(self.n_steps):
+            scales = self.multiplier * self.model.scales_at(points)
+            points = transport(operators, sample_laplace(scales, generator=self.generator), points)
         return points
 
     def _noise(self, rows: Int[Tensor, " b"], lengths: Tensor) -> Float[Tensor, "b d"]:
-        points = self._latents[rows]
-        drawn = torch.randn(points.shape, generator=self._generator)
+        points = self.latents[rows]
+        drawn = torch.randn(points.shape, generator=self.generator)
         return points + lengths * torch.nn.functional.normalize(drawn, dim=1)
 
     def _towards_neighbours(self, rows: Int[Tensor, " b"], lengths: Tensor) -> Float[Tensor, "b d"]:
-        points = self._latents[rows]
-        choice = torch.randint(self._neighbours.shape[1], rows.shape, generator=self._generator)
-        direction = self._latents[self._neighbours[rows, choice]] - points
+        points = self.latents[rows]
+        choice = torch.randint(self.neighbours.shape[1], rows.shape, generator=self.generator)
+        direction = self.latents[self.neighbours[rows, choice]] - points
         return points + lengths * torch.nn.functional.normalize(direction, dim=1)
 
-
-class LeastLiked:
-    """Moves points in the direction that changes a network's opinion most.
-
-    One power iteration on the coefficients (virtual adversarial training, Miyato et al., 2018):
-    the gradient of the change after a small random move is the direction of the real move. Its
-    coefficients are as large as the encoder's scales on average. A move that changes the opinion of
-    the model's latent classifier is not made.
-
-    ``threshold`` is the probability that the latent classifier must keep, None for no guard;
-    ``residual`` the share of the detail lost by the autoencoder that is added back.
-    """
-
-    def __init__(
-        self,
-        model: ManifoldAutoencoder,
-        latents: Float[Tensor, "n d"],
-        *,
-        multiplier: float,
-        threshold: float | None,
-        residual: float = 0.0,
-        generator: torch.Generator,
-    ) -> None:
-        self._model, self._latents, self._generator = model, latents, generator
-        self._multiplier, self._threshold, self._residual = multiplier, threshold, residual
-
-    def move(
-        self, rows: Int[Tensor, " b"], images: Float[Tensor, "b c h w"], network: nn.Module
+    def move_against(
+        self, network: nn.Module, rows: Int[Tensor, " b"], images: Float[Tensor, "b c h w"]
     ) -> Float[Tensor, "b c h w"]:
-        """Move the images of some rows; a refused point stays where it was."""
-        points = self._latents[rows]
-        scales = self._multiplier * self._model.scales_at(points)
-        drawn = torch.randn(scales.shape, generator=self._generator)
+        """Move images along operators, in the direction that changes a network's opinion most.
+
+        One power iteration on the coefficients (virtual adversarial training, Miyato et al., 2018):
+        the gradient of the change after a small random move is the direction of the real move. Its
+        coefficients are as large as the encoder's scales on average. A refused point stays.
+        """
+        points = self.latents[rows]
+        scales = self.multiplier * self.model.scales_at(points)
+        drawn = torch.randn(scales.shape, generator=self.generator)
         direction = self._steepest(network, points, scales, drawn)
-        moved = self._model.transport(_unit(direction) * scales, points)
-        if self._threshold is not None:
-            names = self._model.classify_latents(points).argmax(1, keepdim=True)
-            kept = self._model.classify_latents(moved).softmax(1).gather(1, names)
-            moved = torch.where(kept < self._threshold, points, moved)
-        pictures = self._model.decode(moved)
-        if self._residual:
-            pictures += self._residual * (images - self._model.decode(points))
+        moved = self.model.transport(_unit(direction) * scales, points)
+        if self.threshold is not None:
+            refused = self._refused(moved, self.model.classify_latents(points).argmax(1))
+            moved[refused] = points[refused]
+        pictures = self.model.decode(moved)
+        if self.residual:
+            pictures += self.residual * (images - self.model.decode(points))
         return pictures.clamp(0, 1)
 
     def _steepest(
@@ -160,51 +122,37 @@ class LeastLiked:
     ) -> Float[Tensor, "b m"]:
         """Give the gradient of the change in opinion, in units of the scales."""
         with torch.no_grad():
-            before = network(self._model.decode(points)).softmax(1)
+            before = network(self.model.decode(points)).softmax(1)
         start = (_SMALL * _unit(drawn)).requires_grad_(True)
         with torch.enable_grad():
-            moved = self._model.transport(start * scales, points, gradients=True)
-            after = network(self._model.decode(moved, gradients=True)).log_softmax(1)
+            moved = self.model.transport(start * scales, points, gradients=True)
+            after = network(self.model.decode(moved, gradients=True)).log_softmax(1)
             change = kl_div(after, before, reduction="sum")
         (gradient,) = torch.autograd.grad(change, start)
         return gradient
+
+    def fill_pool(
+        self, images: Callable[[Tensor], Tensor], n_copies: int, progress: Progress = silent
+    ) -> tuple[UInt8[Tensor, "n copies c h w"], float]:
+        """Draw moved copies of every image, in bytes to save memory, and the mean relative move."""
+        model, latents, n = self.model, self.latents, len(self.latents)
+        pool = torch.empty(n, n_copies, *model.image_shape, dtype=torch.uint8)
+        length, starts, lost = 0.0, range(0, n, _AT_ONCE), torch.zeros(())
+        for start in progress(starts, "moving images", len(starts)):
+            rows = torch.arange(start, min(start + _AT_ONCE, n))
+            sizes = torch.linalg.vector_norm(latents[rows], dim=1).clamp_min(1e-12)
+            if self.residual:
+                lost = self.residual * (images(rows) - model.decode(latents[rows]))
+            for copy in range(n_copies):
+                points = self.move(rows)
+                moves = torch.linalg.vector_norm(points - latents[rows], dim=1) / sizes
+                length += float(moves.sum()) / (n * n_copies)
+                pictures = (model.decode(points) + lost).clamp(0, 1)
+                pool[rows, copy] = pictures.mul(255).round_().to(torch.uint8)
+        return pool, length
 
 
 def _unit(directions: Float[Tensor, "b m"]) -> Float[Tensor, "b m"]:
     """Scale rows so that their entries are one in the mean square."""
     unit: Tensor = torch.nn.functional.normalize(directions, dim=1)
     return unit * math.sqrt(directions.shape[1])
-
-
-def fill_pool(
-    mover: Mover,
-    model: ManifoldAutoencoder,
-    latents: Float[Tensor, "n d"],
-    images: Callable[[Tensor], Tensor],
-    *,
-    n_copies: int,
-    residual: float = 0.0,
-    progress: Progress = silent,
-) -> tuple[UInt8[Tensor, "n copies c h w"], float]:
-    """Draw moved copies of every image, in bytes to save memory.
-
-    ``residual`` is the share of the detail lost by the autoencoder that is added back.
-
-    Returns:
-        The copies, and the mean length of the moves relative to the latents' length.
-    """
-    n = len(latents)
-    pool = torch.empty(n, n_copies, *model.image_shape, dtype=torch.uint8)
-    length = 0.0
-    starts = range(0, n, _AT_ONCE)
-    for start in progress(starts, "moving images", len(starts)):
-        rows = torch.arange(start, min(start + _AT_ONCE, n))
-        sizes = torch.linalg.vector_norm(latents[rows], dim=1).clamp_min(1e-12)
-        lost = residual * (images(rows) - model.decode(latents[rows])) if residual else 0.0
-        for copy in range(n_copies):
-            points = mover.move(rows)
-            moves = torch.linalg.vector_norm(points - latents[rows], dim=1) / sizes
-            length += float(moves.sum()) / (n * n_copies)
-            pictures = (model.decode(points) + lost).clamp(0, 1)
-            pool[rows, copy] = pictures.mul(255).round_().to(torch.uint8)
-    return pool, length

@@ -1,7 +1,5 @@
 """How the small network is trained and scored: the same for every row."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,36 +32,23 @@ MakeImages = Callable[[int], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Protocol:
-    """The numbers that every row of the table shares.
+    """The numbers that every row of the table shares."""
 
-    Attributes:
-        n_per_class: labelled images of each class; every seed draws its own.
-        n_steps: optimiser steps; the network after the last one is scored.
-        batch_size: images per step, drawn with replacement.
-        learning_rate: of Adam, at the start.
-        weight_decay: of Adam.
-        schedule: whether the learning rate stays or falls to zero along a cosine.
-        real_share: share of a batch that learned moves leave alone.
-        pool_size: moved images drawn before training, from which every batch takes its own at
-            random; 0 draws new ones for every batch, which is the same but for repetitions.
-        n_unlabelled_steps: optimiser steps of rows that also use unlabelled images.
-        unlabelled_batch_size: unlabelled images per step, drawn with replacement.
-        n_copies: moved copies of every unlabelled image, drawn before training.
-        n_scored: held-out images looked at; 0 for all.
-    """
-
-    n_per_class: int = 10
-    n_steps: int = 10_000
-    batch_size: int = 50
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-4
+    n_per_class: int = 10  # labelled images of each class; every seed draws its own
+    n_steps: int = 10_000  # optimiser steps; the network after the last one is scored
+    batch_size: int = 50  # images per step, drawn with replacement
+    learning_rate: float = 1e-3  # of Adam, at the start
+    weight_decay: float = 1e-4  # of Adam
+    # whether the learning rate stays or falls to zero along a cosine
     schedule: Literal["constant", "cosine"] = "cosine"
-    real_share: float = 0.25
+    real_share: float = 0.25  # share of a batch that learned moves leave alone
+    # moved images drawn before training, from which every batch takes its own at random; 0
+    # draws new ones for every batch, which is the same but for repetitions
     pool_size: int = 50_000
-    n_unlabelled_steps: int = 3_000
-    unlabelled_batch_size: int = 250
-    n_copies: int = 3
-    n_scored: int = 0
+    n_unlabelled_steps: int = 3_000  # optimiser steps of rows that also use unlabelled images
+    unlabelled_batch_size: int = 250  # unlabelled images per step, drawn with replacement
+    n_copies: int = 3  # moved copies of every unlabelled image, drawn before training
+    n_scored: int = 0  # held-out images looked at; 0 for all
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no experiment."""
@@ -160,8 +145,7 @@ def draw_labelled(
 ) -> tuple[Float[Tensor, "n c h w"], Int[Tensor, " n"], Int[np.ndarray, " n"]]:
     """Draw the labelled images of a seed from the training split, as many of every class.
 
-    Returns:
-        The images, their labels, and which rows of the data set they are.
+    Gives the images, their labels, and which rows of the data set they are.
     """
     if dataset.labels is None:
         raise UserError(f"data set '{dataset.meta.name}' has no labels, which this table needs")

@@ -1,7 +1,5 @@
 """From results on disk to a table and a picture: mean, deviation, labels used, minutes."""
 
-from __future__ import annotations
-
 import csv
 import math
 import statistics
@@ -22,32 +20,19 @@ from transop_paper.scarce.rows import Row
 
 @dataclass(frozen=True)
 class Summary:
-    """One row over its seeds; accuracies in percent.
+    """One row over its seeds; accuracies in percent."""
 
-    Attributes:
-        row: its name.
-        title: what it is called in the table.
-        labels_used: in words.
-        mean, deviation: of the test accuracy; the deviation is between seeds (n - 1).
-        validation: mean on the validation images, on which settings were chosen.
-        n_seeds: how many.
-        kept_by_guard: share of moves a guard accepted.
-        minutes: of all seeds together.
-        paper: mean and deviation in the paper, if it has this row.
-        accuracies: one test accuracy per seed, in the order of seeds.
-    """
-
-    row: str
-    title: str
-    labels_used: str
-    mean: float
+    row: str  # its name
+    title: str  # what it is called in the table
+    labels_used: str  # in words
+    mean: float  # of the test accuracy; the deviation is between seeds (n - 1)
     deviation: float
-    validation: float
-    n_seeds: int
-    kept_by_guard: float
-    minutes: float
-    paper: tuple[float, float] | None
-    accuracies: tuple[float, ...]
+    validation: float  # mean on the validation images, on which settings were chosen
+    n_seeds: int  # how many
+    kept_by_guard: float  # share of moves a guard accepted
+    minutes: float  # of all seeds together
+    paper: tuple[float, float] | None  # mean and deviation in the paper, if it has this row
+    accuracies: tuple[float, ...]  # one test accuracy per seed, in the order of seeds
 
 
 def summarise(rows: Sequence[Row], results: Sequence[dict[str, Any]]) -> list[Summary]:
@@ -93,9 +78,7 @@ def compare_rows(results: Sequence[dict[str, Any]], reference: str) -> list[Diff
     Every seed draws the same labelled images for all rows, so that differences of one seed vary
     less than accuracies do.
 
-    Args:
-        results: of all rows and seeds.
-        reference: the row whose accuracy the others' is subtracted from.
+    The accuracy of every other row is subtracted from the reference's.
     """
     tests: dict[str, dict[int, float]] = {}
     for result in results:
@@ -125,38 +108,38 @@ def write_table(folder: Path, summaries: Sequence[Summary]) -> list[Path]:
     """Write the table as JSON, with every seed, and as CSV, one line per row."""
     numbers, lines = folder / "table1.json", folder / "table1.csv"
     write_json(numbers, [asdict(summary) for summary in summaries])
-    text = StringIO()
-    columns = [name for name in Summary.__dataclass_fields__ if name not in ("accuracies", "paper")]
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*columns, "paper_mean", "paper_deviation"])
+    rows = []
     for summary in summaries:
-        cells = [getattr(summary, column) for column in columns]
-        rounded = [round(cell, 3) if isinstance(cell, float) else cell for cell in cells]
-        writer.writerow([*rounded, *(summary.paper or ("", ""))])
-    write_atomically(lines, text.getvalue().encode())
+        row = {
+            key: round(cell, 3) if isinstance(cell, float) else cell
+            for key, cell in asdict(summary).items()
+            if key not in ("accuracies", "paper")
+        }
+        paper = dict(zip(("paper_mean", "paper_deviation"), summary.paper or ("", ""), strict=True))
+        rows.append(row | paper)
+    _write_csv(lines, rows)
     return [numbers, lines]
 
 
 def write_differences(folder: Path, differences: Sequence[Difference]) -> list[Path]:
     """Write paired differences as CSV, one line per row."""
-    file, text = folder / "differences.csv", StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Difference.__dataclass_fields__)
-    writer.writerows(asdict(difference).values() for difference in differences)
+    _write_csv(folder / "differences.csv", [asdict(difference) for difference in differences])
+    return [folder / "differences.csv"]
+
+
+def _write_csv(file: Path, rows: Sequence[dict[str, Any]]) -> None:
+    text = StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     write_atomically(file, text.getvalue().encode())
-    return [file]
 
 
 _FIXED, _HUNDRED, _ALL, _UNLABELLED = COLOURS[6], COLOURS[0], COLOURS[1], COLOURS[2]
 
 
 def draw_table(summaries: Sequence[Summary], *, title: str = "") -> Figure:
-    """Draw mean, deviation and seeds of every row, coloured by the labels that went into it.
-
-    Args:
-        summaries: the rows, top to bottom.
-        title: a line above.
-    """
+    """Draw mean, deviation and seeds of every row, coloured by the labels that went into it."""
     with look():
         figure = new_figure(8.6, 0.32 * len(summaries) + 1.3)
         axes = figure.add_subplot(title=title)
@@ -197,12 +180,13 @@ def _colour(summary: Summary) -> str:
 def _legend(figure: Figure, summaries: Sequence[Summary]) -> None:
     from matplotlib.lines import Line2D
 
-    handles = [
-        Line2D([], [], marker="o", ls="", color=_FIXED, label="fixed augmentations"),
-        Line2D([], [], marker="o", ls="", color=_HUNDRED, label="learned, the 100 labels only"),
-        Line2D([], [], marker="o", ls="", color=_ALL, label="learned, classifier saw all labels"),
-        Line2D([], [], marker="o", ls="", color=_UNLABELLED, label="100 labels, unlabelled images"),
-    ]
+    words = {
+        "fixed augmentations": _FIXED,
+        "learned, the 100 labels only": _HUNDRED,
+        "learned, classifier saw all labels": _ALL,
+        "100 labels, unlabelled images": _UNLABELLED,
+    }
+    handles = [Line2D([], [], marker="o", ls="", color=c, label=text) for text, c in words.items()]
     if any(summary.paper for summary in summaries):
         handles.append(
             Line2D([], [], marker="D", ls="", mfc="white", mec="#888888", label="the paper")

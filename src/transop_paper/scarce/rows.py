@@ -4,45 +4,39 @@
 choosing settings on validation images.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from transop.errors import UserError
 
-Labels = Literal["100", "all"]
+Labels = Literal["none", "100", "all"]
 
 
 @dataclass(frozen=True)
 class Unlabelled:
-    """How a row uses the training images without their labels.
+    """How a row uses the training images without their labels."""
 
-    Attributes:
-        method: ``"graph"`` spreads the labels over the neighbour graph (Poisson learning),
-            ``"label-propagation"`` too (scikit-learn); ``"consistency"`` trains LeNet-5.
-        features: what makes two images neighbours in the graph.
-        opinion: what is known of all images before training: the ``"graph"``'s opinion, or that
-            of a first ``"network"`` trained on the labelled images.
-        moves: changed copies are moved along ``"operators"``, or as far in random directions
-            (``"noise"``) or along straight ``"lines"`` to neighbours.
-        residual: share of the detail lost by the autoencoder that is added back to moved copies.
-        adversarial: share of unlabelled images that are moved, instead, in the direction of the
-            operators that changes the network's opinion most.
-        elastic: changed copies are distorted elastically, after moves.
-        teacher, opinion_share, believe, balanced, loss, weight: as in
-            `transop.semi_supervised.Consistency`, ``believe`` being its threshold.
-    """
-
+    # "graph" spreads the labels over the neighbour graph (Poisson learning), "label-propagation"
+    # too (scikit-learn); "consistency" trains LeNet-5
     method: Literal["graph", "label-propagation", "consistency"] = "consistency"
-    features: Literal["latent", "pixel"] = "latent"
+    features: Literal["latent", "pixel"] = "latent"  # what makes two images neighbours in the graph
+    # what is known of all images before training: the ``"graph"``'s opinion, or that of a
+    # first ``"network"`` trained on the labelled images
     opinion: Literal["graph", "network"] | None = None
+    # changed copies are moved along ``"operators"``, or as far in random directions
+    # (``"noise"``) or along straight ``"lines"`` to neighbours
     moves: Literal["operators", "noise", "lines"] | None = None
+    # share of the detail lost by the autoencoder that is added back to moved copies
     residual: float = 0.0
+    # share of unlabelled images that are moved, instead, in the direction of the operators
+    # that changes the network's opinion most
     adversarial: float = 0.0
-    elastic: bool = True
+    elastic: bool = True  # changed copies are distorted elastically, after moves
+    # as in `transop.semi_supervised.Consistency`, ``believe`` being its threshold
     teacher: Literal["network", "average"] | None = None
     opinion_share: float = 0.3
     believe: float = 0.95
@@ -59,38 +53,29 @@ class Unlabelled:
 
 @dataclass(frozen=True)
 class Row:
-    """An augmentation, in the order it is applied: learned moves, then a fixed augmentation.
+    """An augmentation, in the order it is applied: learned moves, then a fixed augmentation."""
 
-    Attributes:
-        name: what it is called on the command line and in files.
-        title: what it is called in the table.
-        moves: where the scales of learned moves come from; None for no learned moves.
-        labels: what classifier, coefficient encoder and guard were trained from, where the row
-            has them: the same 100 labels, or all labels of the training split.
-        multiplier: factor on the scales.
-        n_steps: length of the random walk.
-        threshold: probability a guard insists on; None for no guard.
-        fixed: the fixed augmentation that follows, if any.
-        n, m: number and magnitude of RandAugment's operations.
-        alpha, sigma: strength and smoothness of the elastic distortion, in pixels; also of
-            copies of unlabelled images.
-        unlabelled: how unlabelled training images are used; None for not at all.
-        paper: mean and deviation of the test accuracy in the paper, if it has this row.
-    """
-
-    name: str
-    title: str
+    name: str  # what it is called on the command line and in files
+    title: str  # what it is called in the table
+    # where the scales of learned moves come from; None for no learned moves
     moves: Literal["prior", "encoder"] | None = None
+    # the labels that classifier, coefficient encoder and guard were trained from: none, the same
+    # 100, or all of the training split
     labels: Labels = "100"
-    multiplier: float = 1.0
-    n_steps: int = 1
-    threshold: float | None = None
+    multiplier: float = 1.0  # factor on the scales
+    n_steps: int = 1  # length of the random walk
+    threshold: float | None = None  # probability a guard insists on; None for no guard
+    # the fixed augmentation that follows, if any
     fixed: Literal["randaugment", "elastic"] | None = None
-    n: int = 2
+    n: int = 2  # number and magnitude of RandAugment's operations
     m: int = 6
+    # strength and smoothness of the elastic distortion, in pixels; also of copies of
+    # unlabelled images
     alpha: float = 34.0
     sigma: float = 4.0
+    # how unlabelled training images are used; None for not at all
     unlabelled: Unlabelled | None = None
+    # mean and deviation of the test accuracy in the paper, if it has this row
     paper: tuple[float, float] | None = None
 
     @property
@@ -109,7 +94,7 @@ class Row:
         """Say in words which labels went into the row."""
         if self.unlabelled is not None:
             return "the 100 labels, all training images without labels"
-        if self.labels == "100" or self.moves in (None, "prior"):
+        if self.labels != "all" or self.moves in (None, "prior"):
             return "the 100 labels only"
         return "all training labels, for the encoder" + (" and the guard" if self.threshold else "")
 
@@ -125,6 +110,13 @@ _MOVES: dict[str, dict[str, Any]] = {
         "labels": "all",
         "n_steps": 10,
         "threshold": 0.8,
+    },
+    "transport-graph": {"title": "Transport, encoder without labels", "labels": "none"},
+    "transport-graph-guarded": {
+        "title": "Transport, encoder and guard without labels",
+        "labels": "none",
+        "multiplier": 1.5,
+        "threshold": 0.5,
     },
     "transport-100": {"title": "Transport, encoder from the 100 labels"},
     "transport-100-guarded": {
@@ -268,51 +260,40 @@ def _find(name: str, known: dict[str, Row]) -> Row:
     row = known[base]
     if not changes:
         return row
-    values: dict[str, Any] = {}
-    inner: dict[str, Any] = {}
-    kinds = _CHANGEABLE | (_CHANGEABLE_UNLABELLED if row.unlabelled is not None else {})
-    for change in changes.split(","):
-        key, equals, text = change.partition("=")
-        if key not in kinds or not equals:
-            raise UserError(
-                f"row '{name}': '{change}' is not key=value with a key of {', '.join(kinds)}"
-            )
-        try:
-            (inner if key in _CHANGEABLE_UNLABELLED else values)[key] = kinds[key](text)
-        except ValueError:
-            raise UserError(f"row '{name}': '{text}' is no value for {key}") from None
-    if inner and row.unlabelled is not None:
-        values["unlabelled"] = dataclasses.replace(row.unlabelled, **inner)
+    inner = _CHANGEABLE_UNLABELLED if row.unlabelled is not None else ()
+    values = read_changes(
+        changes.split(","), (Row, Unlabelled), (*_CHANGEABLE, *inner), f"row '{name}'"
+    )
+    if row.unlabelled is not None:
+        own = {key: values.pop(key) for key in _CHANGEABLE_UNLABELLED if key in values}
+        values["unlabelled"] = dataclasses.replace(row.unlabelled, **own)
     title = f"{row.title} ({changes.replace(',', ', ')})"
     return dataclasses.replace(row, name=name, title=title, paper=None, **values)
 
 
-def _number_or_none(text: str) -> float | None:
-    return None if text == "none" else float(text)
+_CHANGEABLE = ("multiplier", "n_steps", "threshold", "n", "m", "alpha", "sigma")
+_CHANGEABLE_UNLABELLED = (
+    "residual",
+    "adversarial",
+    "opinion_share",
+    "believe",
+    "balanced",
+    "weight",
+)
 
 
-_CHANGEABLE: dict[str, Any] = {
-    "multiplier": float,
-    "n_steps": int,
-    "threshold": _number_or_none,
-    "n": int,
-    "m": int,
-    "alpha": float,
-    "sigma": float,
-}
-
-
-def _yes_or_no(text: str) -> bool:
-    if text not in ("yes", "no"):
-        raise ValueError(text)
-    return text == "yes"
-
-
-_CHANGEABLE_UNLABELLED: dict[str, Any] = {
-    "residual": float,
-    "adversarial": float,
-    "opinion_share": float,
-    "believe": float,
-    "balanced": _yes_or_no,
-    "weight": float,
-}
+def read_changes(
+    changes: Sequence[str], kinds: Sequence[type], keys: Sequence[str], where: str
+) -> dict[str, Any]:
+    """Read ``key=value`` texts as values of the fields of some dataclasses; "none" is None."""
+    types = {key: kind for owner in kinds for key, kind in get_type_hints(owner).items()}
+    values: dict[str, Any] = {}
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if key not in keys or not equals:
+            raise UserError(f"{where}: '{change}' is not key=value with a key of {', '.join(keys)}")
+        try:
+            values[key] = TypeAdapter(types[key]).validate_python(None if text == "none" else text)
+        except ValidationError:
+            raise UserError(f"{where}: '{text}' is no value for {key}") from None
+    return values

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,6 @@ from torch import Tensor
 
 from transop.errors import UserError
 from transop.pairs import nearest_neighbours
-from transop.progress import Progress, silent
 from transop.semi_supervised import (
     Consistency,
     spread_labels,
@@ -25,8 +23,8 @@ from transop.semi_supervised import (
 )
 from transop_paper.scarce.batches import TrainingImages, distort_elastically
 from transop_paper.scarce.few_label_identity import learn_identity_from_opinion
-from transop_paper.scarce.moved import LeastLiked, Mover, fill_pool
-from transop_paper.scarce.protocol import new_network, train_network
+from transop_paper.scarce.moved import Mover
+from transop_paper.scarce.protocol import new_network
 from transop_paper.scarce.rows import Row, Unlabelled, known_rows
 
 if TYPE_CHECKING:
@@ -36,21 +34,11 @@ if TYPE_CHECKING:
 Classify = Callable[[Tensor], Tensor]  # images to scores
 _NEAREST = 10
 _AT_ONCE = 1_000
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A classifier of one row and seed, and what is worth knowing about its training."""
-
-    classify: Classify
-    facts: dict[str, float]
+Trained = tuple[Classify, dict[str, float]]  # a classifier, and facts about its training
 
 
 class UnlabelledRow:
-    """Trains one row with one seed on labelled and unlabelled images.
-
-    The row must have ``row.unlabelled``; ``labelled`` are rows of the data set.
-    """
+    """Trains a row that has ``row.unlabelled`` with one seed; ``labelled`` are rows of the data."""
 
     def __init__(
         self,
@@ -59,16 +47,14 @@ class UnlabelledRow:
         seed: int,
         labelled: Int[np.ndarray, " m"],
         labels: Int[Tensor, " m"],
-        progress: Progress = silent,
     ) -> None:
         assert row.unlabelled is not None
-        self._experiment, self._row, self._seed, self._progress = experiment, row, seed, progress
+        self._experiment, self._row, self._seed = experiment, row, seed
         self._wanted: Unlabelled = row.unlabelled
         self._data, self._protocol = experiment.dataset, experiment.protocol
         self._train_rows = self._data.splits["train"]
         places = {int(row): place for place, row in enumerate(self._train_rows)}
-        self._labelled = np.array([places[int(row)] for row in labelled])
-        self._labels = labels
+        self._labelled, self._labels = np.array([places[int(row)] for row in labelled]), labels
         self._generator = torch.Generator().manual_seed(1_000_003 * (seed + 1))
         if row.needs_model and experiment.model is None:
             raise UserError(f"row '{row.name}' needs a trained run; give one with --run")
@@ -76,15 +62,19 @@ class UnlabelledRow:
     def train(self) -> Trained:
         """Train the row and give its classifier."""
         if self._wanted.method == "graph":
-            return Trained(self._graph_classifier(self.graph_opinion()), {})
+            return self._graph_classifier(self.graph_opinion()), {}
         if self._wanted.method == "label-propagation":
-            return Trained(self._label_propagation(), {})
+            return self._label_propagation(), {}
         opinion = self._opinion()
         if self._wanted.moves is None:
-            return self._train_consistently(opinion, None, None, {})
+            return self._train_consistently(opinion, None, None)
         assert opinion is not None, "moves need an opinion to keep"
-        pool, length, least_liked = self._moved_images(opinion)
-        return self._train_consistently(opinion, pool, least_liked, {"relative_move": length})
+        mover = self._mover(opinion)
+        pool, length = mover.fill_pool(
+            self._images, self._protocol.n_copies, self._experiment.progress
+        )
+        classify, facts = self._train_consistently(opinion, pool, mover)
+        return classify, {"relative_move": length, **facts}
 
     def graph_opinion(self) -> Float[np.ndarray, "n k"]:
         """Spread the labels over the neighbour graph of the training images."""
@@ -94,11 +84,8 @@ class UnlabelledRow:
 
     def _features(self, rows: Int[np.ndarray, " n"]) -> Float[Tensor, "n f"]:
         """Describe images by their latents or by their pixels."""
-        parts = []
-        for start in range(0, len(rows), _AT_ONCE):
-            images = self._data.batch(rows[start : start + _AT_ONCE])
-            parts.append(self._describe(images))
-        return torch.cat(parts)
+        parts = torch.split(torch.from_numpy(rows), _AT_ONCE)
+        return torch.cat([self._describe(self._data.batch(part)) for part in parts])
 
     def _describe(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b f"]:
         if self._wanted.features == "pixel":
@@ -116,7 +103,9 @@ class UnlabelledRow:
         file.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{file}.lock"):
             if not file.exists():
-                graph = weigh_neighbours(self._features(self._train_rows), progress=self._progress)
+                graph = weigh_neighbours(
+                    self._features(self._train_rows), progress=self._experiment.progress
+                )
                 aside = file.with_name(f"aside-{file.name}")
                 sparse.save_npz(aside, graph)
                 aside.replace(file)
@@ -159,71 +148,39 @@ class UnlabelledRow:
             self._labels,
             generator=self._generator,
         )
-        first = train_network(
-            images,
-            self._protocol,
-            image_shape=self._data.image_shape,
-            n_classes=self._data.n_classes,
-            seed=self._seed,
-            progress=self._progress,
-            description="first network",
-        )
+        first = self._experiment.train(images, self._seed, "first network")
         with torch.inference_mode():
             parts = torch.split(torch.from_numpy(self._train_rows), _AT_ONCE)
             return torch.cat([first(self._data.batch(part)).softmax(1) for part in parts]).clone()
 
-    def _moved_images(
-        self, opinion: Float[Tensor, "n k"]
-    ) -> tuple[UInt8[Tensor, "n copies c h w"], float, LeastLiked]:
-        """Draw moved copies of all training images, as far as the opinion allows."""
+    def _mover(self, opinion: Float[Tensor, "n k"]) -> Mover:
+        """Learn how far training images may move as far as the opinion goes."""
         latents = self._model.encode(self._data.batch(self._train_rows))
-        model = learn_identity_from_opinion(
-            self._experiment, latents, opinion, seed=self._seed, progress=self._progress
-        )
-        k = min(_NEAREST, len(latents) - 1)
-        lines = self._wanted.moves == "lines"
-        nearest = nearest_neighbours(latents, k) if lines else torch.empty(0, k).long()
-        assert self._wanted.moves is not None
-        mover = Mover(
-            model,
+        k, kind = min(_NEAREST, len(latents) - 1), self._wanted.moves
+        assert kind is not None
+        return Mover(
+            learn_identity_from_opinion(self._experiment, latents, opinion, self._seed),
             latents,
-            nearest,
-            kind=self._wanted.moves,
+            nearest_neighbours(latents, k) if kind == "lines" else torch.empty(0, k).long(),
+            kind=kind,
             multiplier=self._row.multiplier,
             n_steps=self._row.n_steps,
             threshold=self._row.threshold,
-            generator=self._generator,
-        )
-        pool, length = fill_pool(
-            mover,
-            model,
-            latents,
-            self._images,
-            n_copies=self._protocol.n_copies,
-            residual=self._wanted.residual,
-            progress=self._progress,
-        )
-        least_liked = LeastLiked(
-            model,
-            latents,
-            multiplier=self._row.multiplier,
-            threshold=self._row.threshold,
             residual=self._wanted.residual,
             generator=self._generator,
         )
-        return pool, length, least_liked
 
     def _train_consistently(
         self,
         opinion: Float[Tensor, "n k"] | None,
         pool: UInt8[Tensor, "n copies c h w"] | None,
-        least_liked: LeastLiked | None,
-        facts: dict[str, float],
+        mover: Mover | None,
     ) -> Trained:
         data, labelled, labels = self._data, torch.from_numpy(self._labelled), self._labels
+        wanted, protocol = self._wanted, self._protocol
         network = new_network(data.image_shape, data.n_classes, self._seed)
 
-        def draw_labelled(n: int) -> tuple[Tensor, Tensor]:
+        def draw_known(n: int) -> tuple[Tensor, Tensor]:
             chosen = torch.randint(len(labelled), (n,), generator=self._generator)
             return self._distorted(self._moved(labelled[chosen], pool)), labels[chosen]
 
@@ -231,36 +188,31 @@ class UnlabelledRow:
             rows = torch.randint(len(self._train_rows), (n,), generator=self._generator)
             images, changed = self._images(rows), self._moved(rows, pool)
             against = slice(round(self._wanted.adversarial * n))
-            if least_liked is not None and against.stop:
-                changed[against] = least_liked.move(rows[against], images[against], network)
+            if mover is not None and against.stop:
+                changed[against] = mover.move_against(network, rows[against], images[against])
             return rows, images, self._distorted(changed)
 
-        trained, more = train_consistently(
+        return train_consistently(
             network,
-            draw_labelled,
+            draw_known,
             draw_unlabelled,
-            self._settings(),
+            Consistency(
+                teacher=wanted.teacher,
+                opinion_share=wanted.opinion_share,
+                threshold=wanted.believe,
+                balanced=wanted.balanced,
+                loss=wanted.loss,
+                weight=wanted.weight,
+                n_steps=protocol.n_unlabelled_steps,
+                n_labelled=protocol.batch_size,
+                n_unlabelled=protocol.unlabelled_batch_size,
+                learning_rate=protocol.learning_rate,
+                weight_decay=protocol.weight_decay,
+            ),
             class_shares=torch.bincount(labels, minlength=data.n_classes) / len(labels),
             opinion=opinion,
-            progress=self._progress,
+            progress=self._experiment.progress,
             description=f"{self._row.name}, seed {self._seed}",
-        )
-        return Trained(trained, {**facts, **more})
-
-    def _settings(self) -> Consistency:
-        wanted, protocol = self._wanted, self._protocol
-        return Consistency(
-            teacher=wanted.teacher,
-            opinion_share=wanted.opinion_share,
-            threshold=wanted.believe,
-            balanced=wanted.balanced,
-            loss=wanted.loss,
-            weight=wanted.weight,
-            n_steps=protocol.n_unlabelled_steps,
-            n_labelled=protocol.batch_size,
-            n_unlabelled=protocol.unlabelled_batch_size,
-            learning_rate=protocol.learning_rate,
-            weight_decay=protocol.weight_decay,
         )
 
     def _images(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "b c h w"]:

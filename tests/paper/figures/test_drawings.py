@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from transop_paper.figures import FIGURES, Numbers
+from transop_paper.figures import FIGURES
 from transop_paper.figures.attributes import spread_apart
 from transop_paper.figures.embedding import spaced_out
+from transop_paper.figures.figure import Numbers
 
 
 def tiles(*shape, size=6):

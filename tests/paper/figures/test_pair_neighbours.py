@@ -4,7 +4,7 @@ import torch
 
 from transop.data import load_dataset
 from transop.pairs import build_pairs
-from transop_paper.figures.pair_neighbours import partner_images, partners
+from transop_paper.figures.pair_neighbours import nearest_images
 
 
 @pytest.fixture
@@ -19,23 +19,19 @@ def make_dataset():
     return build
 
 
-@pytest.mark.parametrize("strategy", ["pixel", "same-class"])
-def test_images_of_partners_are_those_at_their_positions(make_dataset, tmp_path, strategy):
+def test_images_of_neighbours_are_those_at_their_positions(make_dataset, tmp_path):
     dataset, anchors = make_dataset(n=60), torch.tensor([4, 7])
-    source = build_pairs(dataset, strategy, cache_dir=tmp_path)
-    found = partners(source, anchors, 3, torch.Generator().manual_seed(0))
-    if source.neighbours is not None:
-        assert torch.equal(found, source.neighbours[anchors, :3])
-    else:
-        labels = dataset.labels[source.rows]
-        assert (labels[found] == labels[anchors][:, None]).all()
-    shown = partner_images(dataset, source, found)
-    assert torch.equal(shown[1], dataset.batch(source.rows[found[1]]))
+    source = build_pairs(dataset, "pixel", cache_dir=tmp_path)
+    shown = nearest_images(dataset, source, anchors)
+    for place, anchor in enumerate(anchors):
+        expected = dataset.batch(source.rows[source.neighbours[anchor]])
+        assert torch.equal(shown[place, : len(expected)], expected[: shown.shape[1]])
 
 
 def test_a_missing_neighbour_is_shown_white(make_dataset):
     dataset = make_dataset(n=40)
     source = build_pairs(dataset, "given", given={"neighbours": [[1], [0]] + [[-1]] * 28})
-    found = partners(source, torch.tensor([0]), 2)
-    assert found.tolist() == [[1, -1]]
-    assert (partner_images(dataset, source, found)[0, 1] == 1).all()
+    shown = nearest_images(dataset, source, torch.tensor([0, 2]))
+    assert torch.equal(shown[0, 0], dataset.batch(source.rows[[1]])[0])
+    assert (shown[0, 1:] == 1).all()
+    assert (shown[1] == 1).all()

@@ -14,13 +14,14 @@ from transop.data import DatasetMeta, ImageDataset
 from transop.model import ManifoldAutoencoder
 from transop.networks import Autoencoder, AutoencoderShape, CoefficientEncoder
 from transop.operators import TransportOperators
+from transop.progress import silent
 from transop_paper.baselines import (
     BetaVAE,
     ContractiveAutoencoder,
     DenseAutoencoder,
     LinearAutoencoder,
 )
-from transop_paper.figures import PaperRun
+from transop_paper.figures.paper_run import PaperRun
 
 SIZE, DIMENSION = 16, 4
 SHAPE = AutoencoderShape("mnist", SIZE, 1, DIMENSION, 4)
@@ -133,7 +134,7 @@ class ToyAttributes(nn.Module):
 
 def toy_run(folder, **parts):
     """A run whose parts are given instead of read from the folder."""
-    run = PaperRun(folder)
+    run = PaperRun(folder, None, None, False, silent)
     vars(run).update(parts)
     return run
 

@@ -12,17 +12,10 @@ import numpy as np
 import pytest
 
 from transop.pairs import build_pairs
-from transop_paper.figures import (
-    FIGURES,
-    Numbers,
-    inference_time,
-    make_figure,
-    pair_neighbours,
-    sparse_dense,
-    table1,
-    unmet_needs,
-)
-from transop_paper.scarce import Experiment, Protocol
+from transop_paper.figures import FIGURES, table1
+from transop_paper.figures.figure import Numbers, make_figure, unmet_needs
+from transop_paper.scarce.experiment import Experiment
+from transop_paper.scarce.protocol import Protocol
 
 STORED = Path(__file__).parent / "numbers"
 MACHINE = {"seconds", "converged", "threads"}  # depends on where it runs
@@ -55,14 +48,16 @@ def compute(material, attribute_material, toy_pairs, tmp_path_factory):
     special = {
         "attributes": lambda: FIGURES["attributes"].compute(attribute_material),
         "factors": lambda: FIGURES["factors"].compute(attribute_material),
-        "pair-neighbours": lambda: pair_neighbours.neighbours_under(material, toy_pairs),
-        "inference-time": lambda: inference_time.time_solvers(material, toy_pairs("pixel")),
-        "sparse-dense": lambda: sparse_dense.compare(
-            material, toy_pairs("perceptual"), material.companion("dense")
-        ),
+        "inference-time": lambda: with_pairs("pixel"),
         "table1": lambda: tiny_table(material, tmp_path_factory.mktemp("table1")),
     }
     known = {}
+    vars(material)["pairs"] = toy_pairs
+
+    def with_pairs(strategy):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(vars(material), "pairs", lambda _: toy_pairs(strategy))
+            return FIGURES["inference-time"].compute(material)
 
     def numbers(name):
         if name not in known:
@@ -79,7 +74,7 @@ def tiny_table(material, folder):
     protocol = Protocol(n_steps=20, pool_size=100)
     experiment = Experiment(dataset, protocol, folder, material.model, material.settings, "toy")
     names = ("none", "transport-prior")
-    return table1.tabulate(table1.measure(experiment, names, 2, material))
+    return table1.tabulate(table1.measure(experiment, names, 2))
 
 
 def summary(numbers):
@@ -145,8 +140,8 @@ def test_making_a_figure_leaves_numbers_and_both_kinds_of_picture(material, tmp_
 
 def test_every_figure_says_what_it_shows():
     for name, figure in FIGURES.items():
-        assert len(figure.caption) > 80, name
-        assert figure.caption.endswith("."), name
+        assert len(figure.about.caption) > 80, name
+        assert figure.about.caption.endswith("."), name
 
 
 def test_the_control_is_what_straightens_our_path(compute):

@@ -7,7 +7,7 @@ from transop.data import DatasetMeta, ImageDataset
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder, build_autoencoder, build_classifier
 from transop.operators import TransportOperators
-from transop_paper.scarce import Protocol
+from transop_paper.scarce.protocol import Protocol
 
 QUICK = Protocol(n_per_class=4, n_steps=60, batch_size=10, pool_size=60, n_scored=0)
 

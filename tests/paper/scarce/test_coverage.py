@@ -1,14 +1,24 @@
+"""``benchmarks/coverage_study.py``: what is missed is told from what is misled."""
+
+import importlib.util
+from pathlib import Path
+
 import pytest
 import torch
 
-from transop_paper.scarce import Experiment, coverage, find_rows
-from transop_paper.scarce.coverage import CoverageStudy
+from transop_paper.scarce.experiment import Experiment
+from transop_paper.scarce.rows import find_rows
+
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "coverage_study.py"
+spec = importlib.util.spec_from_file_location("coverage_study", SCRIPT)
+coverage = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(coverage)
 
 
 @pytest.fixture
 def study(strokes, model, settings, quick, tmp_path):
     experiment = Experiment(strokes, quick, tmp_path, model, settings, "abc")
-    return CoverageStudy(experiment, n_images=120, reference_steps=200)
+    return coverage.CoverageStudy(experiment, n_images=120, reference_steps=200)
 
 
 def measure(study, name):

@@ -3,8 +3,7 @@ import pytest
 import torch
 
 from transop.errors import UserError
-from transop_paper.scarce import distort_elastically, rand_augment
-from transop_paper.scarce.batches import draw_noise
+from transop_paper.scarce.batches import distort_elastically, draw_noise, rand_augment
 
 
 def generator(seed=0):

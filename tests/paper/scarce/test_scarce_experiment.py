@@ -7,17 +7,10 @@ import torch
 
 from transop.augment import TransportAugment
 from transop.errors import UserError
-from transop_paper.scarce import (
-    Experiment,
-    draw_table,
-    find_rows,
-    known_rows,
-    run_row,
-    summarise,
-    write_table,
-)
+from transop.identity import Identity
 from transop_paper.scarce.batches import TrainingImages
-from transop_paper.scarce.experiment import tasks_in_order
+from transop_paper.scarce.experiment import Experiment, run_row, tasks_in_order
+from transop_paper.scarce.few_label_identity import find_identity
 from transop_paper.scarce.protocol import (
     Protocol,
     draw_labelled,
@@ -25,6 +18,8 @@ from transop_paper.scarce.protocol import (
     score,
     train_network,
 )
+from transop_paper.scarce.results import draw_table, summarise, write_table
+from transop_paper.scarce.rows import find_rows, known_rows
 
 
 @pytest.fixture
@@ -227,6 +222,25 @@ def test_what_the_hundred_labels_teach_is_learned_once_per_seed(experiment, monk
     run_row(experiment, row("transport-100-guarded-elastic"), 0)
     with pytest.raises(AssertionError, match="trained again"):
         run_row(experiment, row("transport-100"), 1)
+
+
+def test_an_encoder_without_labels_reads_none_and_is_shared_by_all_seeds(experiment, monkeypatch):
+    found = find_identity(experiment)
+    assert Identity.of(found).source == "graph"
+    constant = np.zeros_like(experiment.dataset.labels)
+    blind = dataclasses.replace(
+        experiment, dataset=dataclasses.replace(experiment.dataset, labels=constant)
+    )
+    assert_same_weights(found.coefficient_encoder, find_identity(blind).coefficient_encoder)
+    monkeypatch.setattr("transop_paper.scarce.few_label_identity.train_classifier", None)
+    first = run_row(experiment, row("transport-graph-guarded"), 0)
+    assert first["labels_used"] == "the 100 labels only"
+    run_row(experiment, row("transport-graph"), 1)
+
+
+def assert_same_weights(one, other):
+    for left, right in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(left, right, rtol=0, atol=0)
 
 
 def forbid_training(monkeypatch):

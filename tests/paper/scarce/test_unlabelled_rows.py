@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from transop.errors import UserError
-from transop_paper.scarce import GROUPS, Experiment, compare_rows, find_rows, known_rows, run_row
-from transop_paper.scarce.moved import LeastLiked, Mover, fill_pool
+from transop_paper.scarce.experiment import Experiment, run_row
+from transop_paper.scarce.moved import Mover
 from transop_paper.scarce.protocol import draw_labelled, new_network
+from transop_paper.scarce.results import compare_rows
+from transop_paper.scarce.rows import GROUPS, find_rows, known_rows
 from transop_paper.scarce.unlabelled import UnlabelledRow
 
 
@@ -45,7 +47,7 @@ def test_labels_that_were_not_drawn_change_nothing(experiment, name):
     )
     images = data.batch(data.splits["test"])
     first, second = (
-        UnlabelledRow(one, row(name), 0, rows, labels).train().classify(images)
+        UnlabelledRow(one, row(name), 0, rows, labels).train()[0](images)
         for one in (experiment, other)
     )
     torch.testing.assert_close(first, second, rtol=0, atol=0)
@@ -87,16 +89,17 @@ def latents(model):
     return points
 
 
-def mover(model, latents, kind, threshold=0.8):
+def mover(model, latents, kind="operators", threshold=0.8, multiplier=2.0, residual=0.0):
     nearest = torch.cdist(latents, latents).argsort(1)[:, 1:6]
     return Mover(
         model,
         latents,
         nearest,
         kind=kind,
-        multiplier=2.0,
+        multiplier=multiplier,
         n_steps=1,
         threshold=threshold,
+        residual=residual,
         generator=torch.Generator().manual_seed(1),
     )
 
@@ -133,9 +136,7 @@ def test_lines_lead_towards_a_neighbour(model, latents):
 
 def test_least_liked_moves_change_the_networks_opinion_more_than_random_ones(model, latents):
     network = new_network((1, 16, 16), 3, seed=0).eval().requires_grad_(False)
-    options = {"multiplier": 1.0, "threshold": None}
-    generator = torch.Generator().manual_seed(0)
-    against = LeastLiked(model, latents, generator=generator, **options)
+    against = mover(model, latents, threshold=None, multiplier=1.0)
     rows = torch.arange(120)
     before = network(model.decode(latents)).softmax(1)
 
@@ -144,26 +145,26 @@ def test_least_liked_moves_change_the_networks_opinion_more_than_random_ones(mod
         return float(torch.nn.functional.kl_div(after, before, reduction="batchmean"))
 
     scales = model.scales_at(latents)
-    drawn = torch.randn(scales.shape, generator=generator)
+    drawn = torch.randn(scales.shape, generator=torch.Generator().manual_seed(0))
     drawn = torch.nn.functional.normalize(drawn, dim=1) * scales.shape[1] ** 0.5
     at_random = model.decode(model.transport(drawn * scales, latents))
-    assert change(against.move(rows, model.decode(latents), network)) > 1.2 * change(at_random)
+    assert change(against.move_against(network, rows, model.decode(latents))) > 1.2 * change(
+        at_random
+    )
 
 
 def test_least_liked_moves_are_guarded(model, latents):
     network = new_network((1, 16, 16), 3, seed=0).eval().requires_grad_(False)
     model.classifier = Sure(-100.0)
     model.classifier.forward = lambda latents: torch.zeros(len(latents), 2)
-    guarded = LeastLiked(
-        model, latents, multiplier=1.0, threshold=0.8, generator=torch.Generator().manual_seed(0)
-    )
-    moved = guarded.move(torch.arange(120), model.decode(latents), network)
+    guarded = mover(model, latents, multiplier=1.0)
+    moved = guarded.move_against(network, torch.arange(120), model.decode(latents))
     torch.testing.assert_close(moved, model.decode(latents))
 
 
 def test_the_pool_holds_decoded_moves_and_their_mean_length(model, latents):
     operators = mover(model, latents, "operators")
-    pool, length = fill_pool(operators, model, latents, lambda rows: None, n_copies=2)
+    pool, length = operators.fill_pool(lambda rows: None, 2)
     assert pool.shape == (120, 2, 1, 16, 16)
     again = mover(model, latents, "operators").move(torch.arange(120))
     expected = model.decode(again).mul(255).round().to(torch.uint8)
@@ -173,11 +174,9 @@ def test_the_pool_holds_decoded_moves_and_their_mean_length(model, latents):
 
 def test_lost_detail_is_added_back_to_moved_copies(model, latents):
     images = torch.rand(120, 1, 16, 16, generator=torch.Generator().manual_seed(0))
-    still = mover(model, latents, "operators")
+    still = mover(model, latents, residual=1.0)
     still.move = lambda rows: latents[rows]
-    pool, length = fill_pool(
-        still, model, latents, lambda rows: images[rows], n_copies=1, residual=1.0
-    )
+    pool, length = still.fill_pool(lambda rows: images[rows], 1)
     assert length == 0
     assert (pool[:, 0] / 255 - images).abs().max() < 0.01
 

@@ -27,3 +27,16 @@ def test_compiled_it_draws_moves_that_can_be_replayed():
 @pytest.mark.parametrize("check", ["guard", "same", "replay", "generator"])
 def test_compiled_it_keeps_its_promises(check):
     run(check)
+
+
+def test_importing_the_augmentation_does_not_load_the_compiler():
+    source = str(Path(transop.__file__).parents[1])
+    program = (
+        "import sys, torch; before = 'torch._dynamo' in sys.modules; import transop.augment; "
+        "sys.exit('torch._dynamo' in sys.modules and not before)"
+    )
+    environment = {**os.environ, "PYTHONPATH": source}
+    assert (
+        subprocess.run([sys.executable, "-c", program], env=environment, check=False).returncode
+        == 0
+    )

@@ -10,7 +10,7 @@ PAGES = Path(__file__).parents[3] / "docs" / "figures"
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_has_a_page_under_its_title(name):
     page = (PAGES / f"{name}.md").read_text()
-    assert page.startswith(f"# {FIGURES[name].title}\n")
+    assert page.startswith(f"# {FIGURES[name].about.title}\n")
     assert f"({name}.md)" in (PAGES / "index.md").read_text()
 
 

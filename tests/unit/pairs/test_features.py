@@ -121,7 +121,7 @@ def test_without_network_the_remedy_of_resnet_is_named(monkeypatch, tmp_path):
     def offline(*args, **options):
         raise OSError("no route to host")
 
-    monkeypatch.setattr(features, "fetch_once", offline)
+    monkeypatch.setattr(features, "mirror", offline)
     with pytest.raises(UserError, match=r"no route to host.*weights=.*transop\[perceptual\]"):
         BACKBONES["resnet18"](28, None, tmp_path)
 

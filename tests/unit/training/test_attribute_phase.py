@@ -4,7 +4,7 @@ import torch
 
 from transop.data import DatasetMeta, ImageDataset
 from transop.errors import SettingsError
-from transop.identity.choice import FEWEST_IMAGES
+from transop.identity.interface import FEWEST_IMAGES
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import TransportOperators
@@ -98,14 +98,6 @@ def test_the_coefficient_encoder_takes_attributes_for_identity(spots, make_sessi
     assert 0 <= numbers["kept_encoded"] <= 1
     assert 0.5 < numbers["distilled_agreement"] <= 1
     assert model.scales_at(model.encode(spots.batch([0, 1]))).shape == (2, 3)
-
-
-def test_labels_are_no_target_where_the_classifier_tells_attributes(spots, make_session):
-    model = fresh_model()
-    session = make_session(*SMALL, "coefficient_encoder.target=labels", "classifier.epochs=1")
-    train_classifier(session, model, spots)
-    with pytest.raises(SettingsError, match="the identity is not a class; use 'classifier'"):
-        train_coefficient_encoder(session, model, spots)
 
 
 def test_generated_faces_get_the_papers_sixteen(make_session):

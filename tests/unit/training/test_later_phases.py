@@ -308,9 +308,9 @@ def test_unusable_classifier_weights_are_named(make_session, bars, tmp_path):
     [
         [],
         ["coefficient_encoder.distil=false"],
-        ["coefficient_encoder.target=labels", "classifier.domain=latent"],
+        ["classifier.domain=latent"],
     ],
-    ids=["distilled", "through the decoder", "labels and latent classifier"],
+    ids=["distilled", "through the decoder", "latent classifier"],
 )
 def test_encoded_scales_keep_the_label_at_least_as_often_as_a_fixed_scale_of_equal_length(
     make_session, bars, model, overrides
@@ -342,14 +342,6 @@ def test_dead_operators_follow_the_prior_and_are_left_out_of_averages(make_sessi
     scales = numbers["mean_scales"]
     assert scales[0] == pytest.approx(1.0, rel=0.3)
     assert numbers["mean_scale"] == pytest.approx(np.mean(scales[1:]), rel=1e-3)
-
-
-def test_label_targets_need_labels(make_session, bars, model):
-    session = make_session(*ENCODER, "coefficient_encoder.target=labels")
-    train_classifier(session, model, bars)
-    unlabelled = type(bars)(bars.images, None, bars.splits, bars.meta)
-    with pytest.raises(SettingsError, match="target = 'labels'"):
-        train_coefficient_encoder(session, model, unlabelled)
 
 
 def unlabelled(bars):

@@ -166,3 +166,19 @@ def test_half_precision_computes_in_bfloat16_and_gives_single_precision(make_ses
     found.sum().backward()
     assert module.weight.grad.dtype == torch.float32
     assert make_session(name="single").set_up(module) is module
+
+
+@pytest.mark.parametrize(("features", "mixed"), [({"avx512_bf16": True}, True), ({}, False)])
+def test_automatic_precision_is_mixed_where_the_processor_has_bfloat16(
+    make_session, monkeypatch, features, mixed
+):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features, raising=False)
+    module = torch.nn.Linear(3, 2)
+    forward = make_session("runtime.precision=auto").set_up(module)
+    assert (forward is not module) == mixed
+
+
+def test_automatic_precision_is_single_where_torch_cannot_tell(make_session, monkeypatch):
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    module = torch.nn.Linear(3, 2)
+    assert make_session("runtime.precision=auto").set_up(module) is module

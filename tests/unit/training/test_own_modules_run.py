@@ -103,3 +103,14 @@ def test_a_factory_that_returns_no_modules_is_named(bars, users_code, tmp_path, 
     users_code.make = lambda: answer
     with pytest.raises(SettingsError, match=r"autoencoder\.factory.*return \(encoder, decoder\)"):
         train(load_settings("demo", QUICK), RunFolder(tmp_path / "run"), dataset=bars)
+
+
+def test_fine_tuning_changes_modules_whose_whole_latents_move(bars, users_code, tmp_path):
+    first, second = made(bars, True)
+    before = first[1].weight.detach().clone()
+    users_code.make = lambda: (first, second)
+    off = [f"{p}.epochs=0" for p in ("classifier", "coefficient_encoder")]
+    tuned = [*QUICK, *off, "autoencoder.latent_dimension=6", "fine_tuning.epochs=1"]
+    model = train(load_settings("demo", tuned), RunFolder(tmp_path / "run"), dataset=bars)
+    assert "fine_tuning" in model.phases
+    assert not torch.equal(model.autoencoder.encoder[1].weight, before)

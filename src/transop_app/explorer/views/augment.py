@@ -1,7 +1,5 @@
 """Layout of the view Augment: images or a zip in, a contact sheet and a zip out."""
 
-from __future__ import annotations
-
 import gradio as gr
 
 from transop_app.explorer.augment import MOST_COPIES, Augmented, augment_images
@@ -22,7 +20,17 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
             f"scale {run.model.prior_scale:g}, the same for every image."
         )
         gr.HTML(notice(words, tone="missing"))
-    files, *numbers = _inputs()
+    with gr.Row():
+        with gr.Column(min_width=280):
+            words = (
+                "Choose images, or zips of images, or drop them here: "
+                f"at most {MOST_IMAGES} images, 20 MB a file"
+            )
+            files = file_field("augment-files", words, button="Augment", zips=True)
+        with gr.Column(min_width=280):
+            copies = gr.Slider(1, MOST_COPIES, value=6, step=1, label="Copies of each image")
+            multiplier = gr.Slider(0.1, 4, value=1, step=0.1, label="Multiply the scales by")
+            seed = gr.Number(0, label="Seed", precision=0, minimum=0)
     result = gr.HTML(elem_id="augmented")
 
     def augmented(n_copies: float, factor: float, start: float | None, event: gr.EventData) -> str:
@@ -41,23 +49,7 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
             )
             return _complaints(complaints) + _describe(found)
 
-    files.submit(augmented, numbers, result, **PATIENT)
-
-
-def _inputs() -> tuple[gr.HTML, gr.Slider, gr.Slider, gr.Number]:
-    """Ask for files, number of copies, factor and seed."""
-    with gr.Row():
-        with gr.Column(min_width=280):
-            words = (
-                "Choose images, or zips of images, or drop them here: "
-                f"at most {MOST_IMAGES} images, 20 MB a file"
-            )
-            files = file_field("augment-files", words, button="Augment", zips=True)
-        with gr.Column(min_width=280):
-            copies = gr.Slider(1, MOST_COPIES, value=6, step=1, label="Copies of each image")
-            multiplier = gr.Slider(0.1, 4, value=1, step=0.1, label="Multiply the scales by")
-            seed = gr.Number(0, label="Seed", precision=0, minimum=0)
-    return files, copies, multiplier, seed
+    files.submit(augmented, [copies, multiplier, seed], result, **PATIENT)
 
 
 def _describe(found: Augmented) -> str:

@@ -3,8 +3,6 @@
 Uploads go straight to the server's memory; Gradio's own uploads are closed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
@@ -15,7 +13,7 @@ import torch
 from torch import Tensor
 
 from transop.data import EXTENSIONS
-from transop_app.explorer.html import notice
+from transop_app.explorer.html import asset, notice
 from transop_app.explorer.opened import ExploredRun
 from transop_app.explorer.uploads import LARGEST_FILE, Uploads, read_bytes, read_drawing
 from transop_app.explorer.views.events import CHOOSING, PATIENT, sentences
@@ -23,54 +21,6 @@ from transop_app.explorer.views.events import CHOOSING, PATIENT, sentences
 Handler = Callable[[Tensor], Any]
 
 _ANY = -1
-# The canvas keeps its strokes to itself and sends a picture when the pen is lifted.
-_CANVAS = """
-const canvas = element.querySelector('canvas'), pen = canvas.getContext('2d');
-const colour = element.querySelector('input'), paper = canvas.dataset.paper;
-const clear = () => { pen.fillStyle = paper; pen.fillRect(0, 0, 280, 280); };
-const place = e => { const box = canvas.getBoundingClientRect();
-  return [(e.clientX - box.left) * 280 / box.width, (e.clientY - box.top) * 280 / box.height]; };
-let down = false; clear();
-canvas.addEventListener('pointerdown', e => { down = true; canvas.setPointerCapture(e.pointerId);
-  pen.strokeStyle = colour ? colour.value : canvas.dataset.ink; pen.lineWidth = 22;
-  pen.lineCap = pen.lineJoin = 'round'; pen.beginPath(); pen.moveTo(...place(e));
-  pen.lineTo(...place(e)); pen.stroke(); });
-canvas.addEventListener('pointermove', e => {
-  if (down) { pen.lineTo(...place(e)); pen.stroke(); } });
-canvas.addEventListener('pointerup', () => { if (down) { down = false;
-  trigger('submit', {picture: canvas.toDataURL('image/png')}); } });
-element.querySelector('button').addEventListener('click', clear);
-"""
-# Sends each file, then tells the server the tokens it got for them.
-_SEND = """
-const field = element.querySelector('input[type=file]'), go = element.querySelector('button');
-const status = element.querySelector('[role=status]'), largest = LARGEST;
-const say = words => { status.textContent = words; };
-const one = async file => {
-  if (file.size > largest) throw new Error(`'${file.name}' is larger than ${largest >> 20} MB.`);
-  const answer = await fetch(new URL('uploads', document.baseURI), {method: 'POST', body: file,
-    headers: {'Content-Type': 'application/octet-stream'}});
-  const told = await answer.json();
-  if (!answer.ok) throw new Error(told.detail);
-  return {name: file.name, token: told.token};
-};
-const send = async () => {
-  const files = [...field.files], sent = [];
-  if (!files.length) { say('Choose a file first.'); return; }
-  try {
-    for (const file of files) { say(`Sending ${file.name} ...`); sent.push(await one(file)); }
-    say('');
-    trigger('submit', {files: sent});
-  } catch (error) { say(`Not possible: ${error.message}`); }
-  if (!go) field.value = '';
-};
-field.addEventListener('change', () => {
-  if (!go) { send(); return; }
-  say([...field.files].slice(0, 5).map(file => file.name).join(', ')
-    + (field.files.length > 5 ? ' and more' : ''));
-});
-if (go) go.addEventListener('click', send);
-"""
 
 
 class Chooser:
@@ -88,7 +38,7 @@ class Chooser:
                 gr.HTML(notice("At most 20 MB. Cropped to a square and resized for the model."))
             with gr.Tab("Draw"):
                 self.drawing = gr.HTML(
-                    html_template=_canvas(run), js_on_load=_CANVAS, elem_id=f"{key}-draw"
+                    html_template=_canvas(run), js_on_load=asset("canvas.js"), elem_id=f"{key}-draw"
                 )
 
     def _pick(self, key: str, number: int) -> None:
@@ -173,12 +123,8 @@ def first_image(run: ExploredRun, number: int = 1) -> Tensor:
 def file_field(key: str, words: str, *, button: str = "", zips: bool = False) -> gr.HTML:
     """Lay out a field for files; its event ``submit`` lists what was sent.
 
-    Args:
-        key: the element's name in the page.
-        words: what to choose.
-        button: if given, several files may be chosen and are sent when this button is pressed;
-            otherwise one file is sent as soon as it is chosen.
-        zips: whether zips are welcome too.
+    With a ``button`` several files may be chosen, and are sent when it is pressed; without one
+    a file is sent as soon as it is chosen.
     """
     kinds = ",".join([*sorted(EXTENSIONS), *([".zip"] if zips else [])])
     several = " multiple" if button else ""
@@ -188,7 +134,7 @@ def file_field(key: str, words: str, *, button: str = "", zips: bool = False) ->
     )
     if button:
         text += f'<button type="button" class="tp-go">{escape(button)}</button>'
-    script = _SEND.replace("LARGEST", str(LARGEST_FILE))
+    script = asset("send.js").replace("LARGEST", str(LARGEST_FILE))
     return gr.HTML(html_template=text, js_on_load=script, elem_id=key)
 
 

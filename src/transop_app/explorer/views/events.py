@@ -1,7 +1,5 @@
 """How handlers are attached: quick ones answer at once, a user's mistake becomes a sentence."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager

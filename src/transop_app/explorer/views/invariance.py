@@ -1,42 +1,18 @@
 """Layout of the view Invariance: a class-by-operator map, and a strip for a chosen cell."""
 
-from __future__ import annotations
-
 from html import escape
 
 import gradio as gr
 import numpy as np
 
 from transop.evaluation import Invariance, draw_strip, measure_invariance
-from transop_app.explorer.html import colour_bar, notice, ramp, strip
+from transop_app.explorer.html import asset, colour_bar, notice, ramp, strip
 from transop_app.explorer.opened import ExploredRun
 from transop_app.explorer.uploads import Uploads
 from transop_app.explorer.views.events import CHOOSING, QUICK, sentences
 
 _LOOKED_AT = 600
 _BY_MOVE, _BY_SCALE = "move", "scale"
-# One stop for the tab key; arrows go from cell to cell, Enter chooses.
-_CHOOSE = """
-const cells = () => [...element.querySelectorAll('[data-cell]')];
-const enter = cell => { cells().forEach(other => other.tabIndex = -1); cell.tabIndex = 0; };
-element.addEventListener('click', event => {
-  const cell = event.target.closest('[data-cell]');
-  if (!cell) return;
-  cells().forEach(other => other.setAttribute('aria-pressed', other === cell));
-  enter(cell);
-  trigger('click', {cell: cell.dataset.cell});
-});
-element.addEventListener('keydown', event => {
-  const step = {ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0]};
-  const cell = event.target.closest('[data-cell]');
-  if (!cell || !step[event.key]) return;
-  const [row, column] = cell.dataset.cell.split(',').map(Number);
-  const place = `${row + step[event.key][0]},${column + step[event.key][1]}`;
-  const next = element.querySelector(`[data-cell="${place}"]`);
-  if (next) { enter(next); next.focus(); }
-  event.preventDefault();
-});
-"""
 
 
 def lay_out(run: ExploredRun, _: Uploads) -> None:
@@ -57,7 +33,7 @@ def lay_out(run: ExploredRun, _: Uploads) -> None:
         ("scale of the coefficient, as in the paper", _BY_SCALE),
     ]
     kind = gr.Radio(kinds, value=_BY_MOVE, label="Show", elem_id="heat-kind")
-    heat = gr.HTML(heat_map(found), js_on_load=_CHOOSE, elem_id="heat")
+    heat = gr.HTML(heat_map(found), js_on_load=asset("cells.js"), elem_id="heat")
     shown = gr.HTML(elem_id="tolerance")
 
     def clicked(event: gr.EventData) -> str:
@@ -85,10 +61,8 @@ def why_not(run: ExploredRun) -> str:
 def heat_map(found: Invariance, *, by_scale: bool = False) -> str:
     """Draw the map as a table of buttons, coloured over its whole range.
 
-    Args:
-        found: the map.
-        by_scale: show scales of coefficients, which are large where an operator is weak, instead
-            of the moves they make.
+    ``by_scale`` shows the scales of coefficients, which are large where an operator is weak,
+    instead of the moves they make.
     """
     values = found.scales if by_scale else found.moves
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
@@ -124,10 +98,7 @@ def _cell(place: str, words: str, text: str, share: float) -> str:
 def cell_strip(run: ExploredRun, found: Invariance, cell: str) -> str:
     """Show a typical image of a cell's class moved by its operator, to either side.
 
-    Args:
-        run: the open run.
-        found: the map.
-        cell: row and column, such as "2,5"; anything else asks for a choice.
+    ``cell`` is row and column, such as "2,5"; anything else asks for a choice.
     """
     label, _, column = cell.partition(",")
     rows, columns = found.scales.shape

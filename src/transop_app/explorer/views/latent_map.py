@@ -1,28 +1,20 @@
 """Layout of the view Map: the latent points in two dimensions."""
 
-from __future__ import annotations
-
 from html import escape
 
 import gradio as gr
 import numpy as np
 
 from transop.colours import COLOURS
-from transop_app.explorer.html import bars, captioned, colour_bar, heading, notice, ramp
-from transop_app.explorer.latent_map import LatentMap, draw_map, ranges_at
-from transop_app.explorer.opened import ExploredRun
+from transop_app.explorer.html import asset, bars, captioned, colour_bar, heading, notice, ramp
+from transop_app.explorer.latent_map import LatentMap, draw_map
+from transop_app.explorer.opened import NINE_IN_TEN, ExploredRun
 from transop_app.explorer.uploads import Uploads
 from transop_app.explorer.views.events import QUICK, sentences
 
 _SIDE, _MARGIN = 600, 14
 _MORE = ("#8c564b", "#7f7f7f", "#bcbd22", "#17becf")  # for data with more than six classes
 _BY_CLASS = "class"
-_CLICK = """
-element.addEventListener('click', event => {
-  const point = event.target.closest('[data-point]');
-  if (point) trigger('click', {point: Number(point.dataset.point)});
-});
-"""
 
 
 def lay_out(run: ExploredRun, _: Uploads) -> None:
@@ -39,7 +31,9 @@ def lay_out(run: ExploredRun, _: Uploads) -> None:
         with gr.Column(min_width=320, scale=2):
             if choices:
                 colour = gr.Dropdown(choices, value=first, label="Colour", elem_id="map-colour")
-            drawn = gr.HTML(_draw(run, found, first, 0), js_on_load=_CLICK, elem_id="map")
+            drawn = gr.HTML(
+                _draw(run, found, first, 0), js_on_load=asset("points.js"), elem_id="map"
+            )
         with gr.Column(min_width=260):
             last = len(found.points)
             number = gr.Slider(
@@ -119,10 +113,13 @@ def _about(run: ExploredRun, found: LatentMap, point: int) -> str:
     words = f"image {point + 1}"
     if found.labels is not None:
         words += f", class {run.class_names[int(found.labels[point])]}"
-    ranges = ranges_at(found, point)
-    if ranges is None:
+    if found.scales is None:
         missing = "No scales: this run has no coefficient encoder."
         return captioned(image, words) + notice(missing, tone="missing")
     names = [f"operator {m}" for m in run.living_operators]
     head = heading("Range that keeps identity here, to either side")
-    return captioned(image, words) + head + bars(ranges.tolist(), names, unit="plain")
+    return (
+        captioned(image, words)
+        + head
+        + bars((NINE_IN_TEN * found.scales[point]).tolist(), names, unit="plain")
+    )

@@ -1,7 +1,5 @@
 """Layout of the view Path: the path between two images and beyond."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -76,13 +74,13 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
     outputs = [track, t, frame, facts, strips]
     go.click(find, [state for _, _, state, _ in ends], outputs, **PATIENT)
     t.input(moment_at, [track, t], frame, **QUICK)
+
+    def chosen(title: str, image: Tensor) -> list[Any]:
+        # What was found for the ends before no longer holds.
+        return [image.numpy(), captioned(image.numpy(), title), None, ""]
+
     for chooser, title, state, shown in ends:
-        chooser.connect(partial(_choose, title), [state, shown, track, strips])
-
-
-def _choose(title: str, image: Tensor) -> list[Any]:
-    """Show a chosen end; what was found for the ends before it no longer holds."""
-    return [image.numpy(), captioned(image.numpy(), title), None, ""]
+        chooser.connect(partial(chosen, title), [state, shown, track, strips])
 
 
 def _frame(run: ExploredRun, track: Track | None, t: float) -> str:
@@ -97,7 +95,8 @@ def _frame(run: ExploredRun, track: Track | None, t: float) -> str:
 
 def _facts(found: FoundPath) -> str:
     """Say which operators the path uses and how well it arrives, and offer it as files."""
-    from transop.plotting import animate  # loads Matplotlib, which is slow
+    # Imported here: it loads Matplotlib, which is slow.
+    from transop.plotting import animate, image_grid, render_figure
 
     words = (
         f"At t = 1 the path is {found.residual:.0%} of the latent length away from the end image"
@@ -115,18 +114,11 @@ def _facts(found: FoundPath) -> str:
     gif = animate(found.path.frames[::_EVERY_MOVING])
     moving = picture(gif, "image/gif", "the moving image", look="medium")
     saves = download(gif, "image/gif", "path.gif", "Save as GIF")
-    saves += download(_sheet(found), "image/png", "path.png", "Save as PNG")
-    return f'{text}<div class="tp-moving">{moving}{saves}</div>'
-
-
-def _sheet(found: FoundPath) -> bytes:
-    """Draw the path and the straight line as a picture file."""
-    from transop.plotting import image_grid, render_figure
-
-    rows = np.stack([found.path.frames[::_EVERY], found.line.frames[::_EVERY]])
+    kinds = np.stack([found.path.frames[::_EVERY], found.line.frames[::_EVERY]])
     times = [f"{t:.3g}" for t in found.track.times[::_EVERY]]
-    names = ["operators", "straight line"]
-    return render_figure(image_grid(rows, row_labels=names, column_labels=times), "png")
+    sheet = image_grid(kinds, row_labels=["operators", "straight line"], column_labels=times)
+    saves += download(render_figure(sheet, "png"), "image/png", "path.png", "Save as PNG")
+    return f'{text}<div class="tp-moving">{moving}{saves}</div>'
 
 
 def _strips(run: ExploredRun, found: FoundPath) -> str:

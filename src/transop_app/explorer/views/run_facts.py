@@ -1,7 +1,5 @@
 """Layout of the view Run: curves, diagnostics, settings and environment."""
 
-from __future__ import annotations
-
 from html import escape
 
 import gradio as gr
@@ -28,54 +26,44 @@ def lay_out(run: Run, _: Uploads) -> None:
 
 def describe(run: Run) -> str:
     """Write what the folder says now: findings, results, curves and settings."""
-    return "".join((_diagnostics(run), _results(run), _curves(run), _setting(run)))
-
-
-def _diagnostics(run: Run) -> str:
-    """Repeat what training noticed."""
     if run.findings:
         lines = (f"{phase.replace('_', ' ')}: {finding}" for phase, finding in run.findings)
-        return "".join(notice(line, tone="beyond") for line in lines)
-    if not run.loss_curves:
+        parts = [notice(line, tone="beyond") for line in lines]
+    elif run.loss_curves:
+        parts = [notice("Training noticed no sign of trouble.")]
+    else:
         words = "The folder holds no metrics, so nothing is known about how training went."
-        return notice(words, tone="missing")
-    return notice("Training noticed no sign of trouble.")
-
-
-def _results(run: Run) -> str:
-    parts = [
-        f"<section><h3>{escape(_title(phase))}</h3>{table(rows)}</section>"
-        for phase, rows in phase_results(run).items()
+        parts = [notice(words, tone="missing")]
+    results = [
+        f"<h3>{_title(phase)}</h3>{table(rows)}" for phase, rows in phase_results(run).items()
     ]
-    return f'<div class="tp-columns">{"".join(parts)}</div>'
+    for sections in (results, [_curve(*item) for item in run.loss_curves.items()]):
+        inner = "".join(f"<section>{section}</section>" for section in sections)
+        parts.append(f'<div class="tp-columns">{inner}</div>')
+    return "".join([*parts, _setting(run)])
 
 
-def _curves(run: Run) -> str:
-    parts = []
-    for phase, (steps, losses) in run.loss_curves.items():
-        is_logarithmic = min(losses) > 0 and max(losses) > 10 * min(losses)
-        kind = " (logarithmic)" if is_logarithmic else ""
-        title = f"{_title(phase)}: loss{kind} over steps"
-        line = [("loss", losses, False)]
-        drawn = curves(steps, line, title=title, is_logarithmic=is_logarithmic)
-        parts.append(f"<section>{drawn}</section>")
-    return f'<div class="tp-columns">{"".join(parts)}</div>'
+def _curve(phase: str, curve: tuple[list[float], list[float]]) -> str:
+    steps, losses = curve
+    is_logarithmic = min(losses) > 0 and max(losses) > 10 * min(losses)
+    kind = " (logarithmic)" if is_logarithmic else ""
+    title = f"{_title(phase)}: loss{kind} over steps"
+    return curves(steps, [("loss", losses, False)], title=title, is_logarithmic=is_logarithmic)
 
 
 def _setting(run: Run) -> str:
     """Show settings and environment, folded away."""
-    parts = []
     file = run.folder.config_file
+    text = notice("The folder holds no config.toml with settings.", tone="missing")
     if file.exists():
-        text = f'<pre class="tp-wide">{escape(without_folders(file.read_text("utf-8")))}</pre>'
-        parts.append(f"<details><summary>Settings</summary>{text}</details>")
-    else:
-        parts.append(notice("The folder holds no config.toml with settings.", tone="missing"))
+        settings = escape(without_folders(file.read_text("utf-8")))
+        text = f'<pre class="tp-wide">{settings}</pre>'
+        text = f"<details><summary>Settings</summary>{text}</details>"
     if rows := environment_rows(run):
-        text = table([(name, without_folders(value)) for name, value in rows])
-        parts.append(f"<details open><summary>Environment</summary>{text}</details>")
-    return "".join(parts)
+        listed = table([(name, without_folders(value)) for name, value in rows])
+        text += f"<details open><summary>Environment</summary>{listed}</details>"
+    return text
 
 
 def _title(phase: str) -> str:
-    return phase.replace("_", " ").capitalize()
+    return escape(phase.replace("_", " ").capitalize())

@@ -1,7 +1,5 @@
 """Layout of the view Transform: one image, one slider per living operator."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -30,7 +28,11 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
                 zeros = [0.0] * len(run.living_operators)
                 first = _describe(run, begin, move(run, begin, zeros))
                 shown = gr.HTML(first, elem_id="transformed")
-                reset, sample = _buttons()
+                with gr.Row(elem_id="transform-buttons"):
+                    reset = gr.Button("Reset", min_width=100, elem_id="reset")
+                    sample = gr.Button(
+                        "Surprise me", variant="primary", min_width=100, elem_id="surprise"
+                    )
                 samples = gr.HTML(elem_id="surprises")
         with gr.Column(min_width=300):
             marks = gr.HTML(_marks(run, begin, ()), elem_id="marks")
@@ -58,13 +60,6 @@ def lay_out(run: ExploredRun, uploads: Uploads) -> None:
     again = [shown, marks, *sliders]
     reset.click(lambda begin: [*moved(begin, *zeros), *zeros], start, again, **QUICK)
     sample.click(surprised, start, samples, **PATIENT)
-
-
-def _buttons() -> tuple[gr.Button, gr.Button]:
-    with gr.Row(elem_id="transform-buttons"):
-        reset = gr.Button("Reset", min_width=100, elem_id="reset")
-        sample = gr.Button("Surprise me", variant="primary", min_width=100, elem_id="surprise")
-    return reset, sample
 
 
 def _sliders(run: ExploredRun) -> list[gr.Slider]:

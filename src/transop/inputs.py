@@ -1,12 +1,19 @@
-"""Checks of tensors: what they are, what they hold, and whether they fit each other.
+"""The one place where Python arguments are checked: what is usable is converted, the rest refused.
 
-Those that take arguments by name only refuse: where gradients flow, nothing is converted silently.
+Every check names the argument, says what was received and what would be right. Checks that convert
+(`check_tensor` makes a tensor of a list) return what to use. Those that take tensors by name only
+refuse: where gradients flow, nothing is converted silently.
 """
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import math
+import numbers
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +22,145 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.errors import TensorError, UserError, show
+from transop.files import DEEPEST
 
+_MOST = 2**31 - 1  # of a count, where nothing else limits it: what compiled code holds
+_LARGEST = 3e38  # number that torch's usual floats hold
+_LARGEST_SEED = 2**63 - 1  # what torch holds
+# Bytes that file systems allow for one name and for a whole path.
+_LONGEST_NAME, _LONGEST_PATH = 255, 4095
 _SLACK = 1e-3  # what resizing may add to the range of pixels
+
+
+def check_whole(name: str, value: Any, *, least: int, most: int = _MOST) -> int:
+    """Take a whole number between two bounds, also one of numpy's; 2.0 and True are none."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or not least <= int(value) <= most:
+        raise UserError(f"{name} = {show(value)} must be a whole number from {least} to {most}")
+    return int(value)
+
+
+def check_seed(name: str, value: Any) -> int:
+    """Take the seed of a source of randomness."""
+    return check_whole(name, value, least=0, most=_LARGEST_SEED)
+
+
+def check_number(
+    name: str,
+    value: Any,
+    what: str,
+    *,
+    low: float = 0.0,
+    high: float = math.inf,
+    open: bool = False,
+) -> float:
+    """Take a finite number between two bounds; ``what`` says in words what it must be.
+
+    ``open`` leaves the least value itself out.
+    """
+    scalar = value
+    if isinstance(value, Tensor) and value.numel() == 1:
+        check_dense(**{name: value})
+        scalar = value.item()
+    real = isinstance(scalar, numbers.Real) and not isinstance(scalar, bool)
+    if real and _LARGEST < abs(scalar) < math.inf:
+        raise UserError(f"{name} = {show(value)} is too large; it must be {what}")
+    number = float(scalar) if real else math.nan
+    if not (math.isfinite(number) and low <= number <= high) or (open and number == low):
+        raise UserError(f"{name} = {show(value)} must be {what}")
+    return number
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Take True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise UserError(f"{name} = {show(value)} must be True or False")
+    return bool(value)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Take one of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        near = difflib.get_close_matches(show(value).strip("'"), choices, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        valid = ", ".join(map(repr, choices))
+        raise UserError(f"{name} = {show(value)} is unknown; choose one of {valid}{hint}")
+
+
+def check_names(name: str, values: Any) -> tuple[str, ...]:
+    """Take a list of words."""
+    if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
+        raise UserError(f"{name} = {show(values)} must be a list of words")
+    return tuple(values)
+
+
+def check_kind(name: str, value: Any, kind: type, *, optional: bool = False) -> None:
+    """Take an object of a class, or None where that is allowed."""
+    if not isinstance(value, kind) and not (optional and value is None):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise UserError(f"{name} = {show(value)} must be {article} {kind.__name__}")
+
+
+def check_callable(
+    name: str, value: Any, *, n_arguments: int | None = None, optional: bool = False
+) -> None:
+    """Take a function, a torch module or whatever else can be called with so many arguments."""
+    if optional and value is None:
+        return
+    if not callable(value):
+        raise UserError(f"{name} = {show(value)} must be a function or a torch module")
+    try:
+        if n_arguments is not None:
+            inspect.signature(value).bind(*[None] * n_arguments)
+    except ValueError:  # some functions of other languages do not tell
+        pass
+    except TypeError:
+        wanted = f"must be a function of {n_arguments} arguments"
+        raise UserError(f"{name} = {show(value)} {wanted}") from None
+
+
+def check_path(name: str, value: Any) -> Path:
+    """Take a path as text or as a Path, if a file system could hold it."""
+    if not isinstance(value, str | Path):
+        raise UserError(f"{name} = {show(value)} is no path; pass a str or a pathlib.Path")
+    path = Path(value)
+    try:
+        names = [os.fsencode(part) for part in path.parts]
+    except UnicodeEncodeError:
+        names = [b"\0"]
+    if any(b"\0" in part for part in names):
+        raise UserError(f"{name} = {show(value)} holds characters that no file name has")
+    size = sum(len(part) + 1 for part in names)
+    if max(map(len, names), default=0) > _LONGEST_NAME or size > _LONGEST_PATH:
+        most = f"a name has at most {_LONGEST_NAME} bytes and a path {_LONGEST_PATH}"
+        raise UserError(f"{name} = {show(value)} is too long; {most}")
+    if len(names) > DEEPEST:
+        deep = f"{len(names)} folders deep; choose a place at most {DEEPEST} deep"
+        raise UserError(f"{name} = {show(value)} is {deep}")
+    return path
+
+
+def check_generator(generator: Any) -> torch.Generator | None:
+    """Take a torch generator or None."""
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise UserError(
+            f"generator = {show(generator)} must be a torch.Generator, such as "
+            "torch.Generator().manual_seed(3)"
+        )
+    return generator
+
+
+def check_device(device: Any) -> torch.device:
+    """Take a device that exists here."""
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, TypeError, ValueError, AssertionError, NotImplementedError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise UserError(f"device = {show(device)} cannot be used here: {reason}") from None
+    if chosen.type == "meta":
+        raise UserError("device = 'meta' holds no values; use 'cpu', 'cuda', 'cuda:N' or 'mps'")
+    return chosen
 
 
 def check_tensor(name: str, values: Any) -> Tensor:
@@ -141,23 +285,26 @@ def check_dictionary(operators: Any, coefficients: Any, **points: Any) -> None:
     check_operators(operators)
     check_alike(operators=operators, coefficients=coefficients, **points)
     m, d = operators.shape[0], operators.shape[1]
-    if coefficients.ndim < 1 or coefficients.shape[-1] != m:
-        raise TensorError(
-            f"coefficients has shape {tuple(coefficients.shape)} but there are {m} operators; "
-            f"its last axis must have length {m}"
-        )
+    _check_last_axis("coefficients", coefficients, m, f"there are {m} operators")
     for name, tensor in points.items():
-        if tensor.ndim < 1 or tensor.shape[-1] != d:
-            raise TensorError(
-                f"{name} has shape {tuple(tensor.shape)} but the operators act on {d} dimensions; "
-                f"its last axis must have length {d}"
-            )
-        if not _fit(coefficients.shape[:-1], tensor.shape[:-1]):
-            raise TensorError(
-                f"coefficients has shape {tuple(coefficients.shape)} and {name} "
-                f"{tuple(tensor.shape)}; pass one row of coefficients for each point, or one for "
-                "all"
-            )
+        _check_last_axis(name, tensor, d, f"the operators act on {d} dimensions")
+        _check_rows_fit(coefficients, name, tensor)
+
+
+def _check_last_axis(name: str, tensor: Tensor, length: int, why: str) -> None:
+    if tensor.ndim < 1 or tensor.shape[-1] != length:
+        raise TensorError(
+            f"{name} has shape {tuple(tensor.shape)} but {why}; its last axis must have length "
+            f"{length}"
+        )
+
+
+def _check_rows_fit(coefficients: Tensor, name: str, points: Tensor) -> None:
+    if not _fit(coefficients.shape[:-1], points.shape[:-1]):
+        raise TensorError(
+            f"coefficients has shape {tuple(coefficients.shape)} and {name} "
+            f"{tuple(points.shape)}; pass one row of coefficients for each point, or one for all"
+        )
 
 
 def check_paired(operators: Any, coefficients: Any, **points: Any) -> None:
@@ -203,17 +350,10 @@ def check_images(
     values: bool = True,
     bounded: bool = True,
 ) -> tuple[Float[Tensor, "b ..."], bool]:
-    """Bring images to a device as a batch.
+    """Bring one image or more to the device and type of a weight, and say whether it was one.
 
-    Args:
-        images: one image or a batch, floats in [0, 1].
-        image_shape: channels, height and width the network takes.
-        like: a weight whose device and type to take on.
-        values: look at the values too, which costs a pass over them and cannot be compiled.
-        bounded: they must lie in [0, 1]; networks of the user's own may take others.
-
-    Returns:
-        The batch, and whether it was a single image.
+    ``values`` looks at the values too, which costs a pass over them and cannot be compiled;
+    ``bounded`` asks for [0, 1], which networks of the user's own need not.
     """
     batch = check_tensor("images", images) if values else images
     if not batch.is_floating_point():
@@ -239,34 +379,17 @@ def check_images(
 
 
 def check_latents(latents: Any, dimension: int, like: Tensor) -> Float[Tensor, "*b d"]:
-    """Bring latent points to the device of the operators that act on them.
-
-    Args:
-        latents: one point or any number of them.
-        dimension: length of the last axis.
-        like: a weight whose device and type to take on.
-    """
+    """Bring one latent point or more to the device and type of the operators."""
     points = check_tensor("latents", latents)
-    if points.ndim < 1 or points.shape[-1] != dimension:
-        raise UserError(
-            f"latents have shape {tuple(points.shape)}; the last axis must have length {dimension}"
-        )
+    _check_last_axis("latents", points, dimension, f"the operators act on {dimension} dimensions")
     return points.to(like.device, like.dtype)
 
 
 def check_coefficients(coefficients: Any, n_operators: int, points: Tensor) -> Tensor:
     """Bring coefficients to the points they move; leading axes must broadcast."""
     chosen = check_tensor("coefficients", coefficients)
-    if chosen.ndim < 1 or chosen.shape[-1] != n_operators:
-        raise UserError(
-            f"coefficients have shape {tuple(chosen.shape)}; the last axis must have length "
-            f"{n_operators}, one for each operator"
-        )
-    if not _fit(chosen.shape[:-1], points.shape[:-1]):
-        raise UserError(
-            f"coefficients have shape {tuple(chosen.shape)} and latents {tuple(points.shape)}; "
-            "pass one row of coefficients for each point, or one for all"
-        )
+    _check_last_axis("coefficients", chosen, n_operators, f"there are {n_operators} operators")
+    _check_rows_fit(chosen, "latents", points)
     return chosen.to(points.device, points.dtype)
 
 

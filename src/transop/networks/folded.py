@@ -1,0 +1,97 @@
+"""An autoencoder that only has to compute: the same numbers as the one it is made from, faster."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import relu_
+from torch.nn.utils import fuse_conv_bn_eval, fuse_linear_bn_eval
+
+from transop.networks.autoencoder import Autoencoder
+from transop.networks.chunks import in_chunks
+
+
+class FoldedAutoencoder:
+    """A copy of an autoencoder in evaluation mode, with batch normalisation inside the weights.
+
+    It agrees with the original to rounding: 1e-5 in float32, about 0.02 of the range of pixels in
+    bfloat16. Weights are copied when it is built; `is_current` says whether they still agree.
+    It is no module: it is not trained, stored or moved with whoever holds it.
+    """
+
+    def __init__(self, network: Autoencoder, dtype: torch.dtype | None = None) -> None:
+        """Copy and fold a network.
+
+        Args:
+            network: one of our own autoencoders, on a CPU.
+            dtype: what to compute in; the type of the weights if left out.
+        """
+        self._weights = [weight.detach().clone() for weight in _weights(network)]
+        self._given = self._weights[0].dtype
+        self._used = self._given if dtype is None else dtype
+        self._encoder = _fold(network.encoder).to(self._used)
+        self._decoder = _fold(network.decoder).to(self._used)
+
+    @staticmethod
+    def is_possible(network: Autoencoder) -> bool:
+        """Say whether a network can be folded: our own kinds can, on a CPU."""
+        own = type(network) is Autoencoder
+        return own and all(weight.device.type == "cpu" for weight in network.parameters())
+
+    def is_current(self, network: Autoencoder) -> bool:
+        """Say whether a network still has the weights this copy was made from."""
+        pairs = zip(self._weights, _weights(network), strict=True)
+        return all(old.dtype == new.dtype and torch.equal(old, new) for old, new in pairs)
+
+    @torch.no_grad()
+    def encode(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d"]:
+        """Map images to raw latent vectors."""
+        return in_chunks(lambda chunk: self._encoder(chunk.to(self._used)), images).to(self._given)
+
+    @torch.no_grad()
+    def decode(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, "b c h w"]:
+        """Map raw latent vectors to images with values in [0, 1]."""
+        raw = latents.to(self._used)
+        return in_chunks(lambda chunk: self._decoder(chunk).to(self._given), raw)
+
+
+def _weights(network: nn.Module) -> list[Tensor]:
+    """List what a result depends on: parameters, and the statistics of normalisation."""
+    return [*network.parameters(), *network.buffers()]
+
+
+def _fold(layers: nn.Sequential) -> nn.Sequential:
+    """Copy layers, each normalisation multiplied into the layer before it."""
+    folded: list[nn.Module] = []
+    for layer in layers:
+        match layer:
+            case nn.BatchNorm2d():
+                last = folded[-1]
+                assert isinstance(last, nn.Conv2d | nn.ConvTranspose2d)
+                transposed = isinstance(last, nn.ConvTranspose2d)
+                folded[-1] = fuse_conv_bn_eval(last, layer, transpose=transposed)
+            case nn.BatchNorm1d():
+                last = folded[-1]
+                assert isinstance(last, nn.Linear)
+                folded[-1] = fuse_linear_bn_eval(last, layer)
+            case nn.ReLU():
+                folded.append(_ReLU())
+            case _:
+                folded.append(deepcopy(layer).eval())
+    result = nn.Sequential(*folded).requires_grad_(False)
+    return result.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+
+
+class _ReLU(nn.Module):
+    """Sets negative numbers to zero, in place."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        if values.dtype != torch.bfloat16:
+            return relu_(values)
+        # Negative floats are negative as integers too, and for those torch's kernel is six times
+        # as fast.
+        values.view(torch.int16).clamp_(min=0)
+        return values
