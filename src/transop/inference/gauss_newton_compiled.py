@@ -9,6 +9,7 @@ docs/kernel.md explains the kernel from the beginning.
 """
 
 import hashlib
+import math
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -214,7 +215,7 @@ def _scale_to_unit(operators: Array) -> tuple[Array, Array]:
     alive = peaks > 8 * np.finfo(dtype).tiny
     safe = np.where(alive, peaks, 1.0).astype(dtype)
     unit = (operators.T / safe).T
-    flat = unit.reshape(len(unit), -1)
+    flat = unit.reshape(len(unit), math.prod(unit.shape[1:]))
     lengths = np.sqrt(np.einsum("mi,mi->m", flat, flat, dtype=np.float64, casting="same_kind"))
     unit = (unit.T * np.where(alive, 1 / np.where(alive, lengths, 1.0), 0.0).astype(dtype)).T
     return unit, np.where(alive, peaks * lengths, 0.0)
@@ -316,7 +317,7 @@ def _solve_all(
     layout: Blocks | Dictionary
     if singly:
         solve_chunks, lanes, layout = _solve_singly, 1, _lay_out_singly(operators, size, wide)
-        points = tuple(_pad(z, n_blocks, wide) for z in points)
+        points = (_pad(points[0], n_blocks, wide), _pad(points[1], n_blocks, wide))
     else:
         solve_chunks, layout = _solve_groups, _lay_out_for_groups(operators)
         lanes = REGISTER_BYTES // dtype.itemsize

@@ -107,7 +107,10 @@ class OperatorStep:
         """Infer coefficients and differentiate the mean data term with respect to the operators."""
         coefficients = self.infer(z0, z1)
         dictionary = self.operators.operators.detach()
-        return StepEvidence(coefficients, *data_gradient(dictionary, coefficients, z0, z1))
+        found = data_gradient(
+            dictionary, coefficients, z0, z1, within_blocks=self.operators.n_blocks > 1
+        )
+        return StepEvidence(coefficients, *found)
 
     def descend(self, gradient: Float[Tensor, "m d d"], rate: float) -> None:
         """Take a gradient step on data term, decay and real parts with a learning rate."""

@@ -35,6 +35,8 @@ def data_gradient(
     coefficients: Float[Tensor, "b m"],
     z0: Float[Tensor, "b d"],
     z1: Float[Tensor, "b d"],
+    *,
+    within_blocks: bool = False,
 ) -> tuple[Float[Tensor, " b"], Float[Tensor, "m d d"]]:
     """Differentiate the data term of the objective with respect to the operators.
 
@@ -45,6 +47,8 @@ def data_gradient(
         coefficients: c, one row per pair, held fixed.
         z0: starting points, in scaled latent units.
         z1: end points.
+        within_blocks: of block-diagonal operators, differentiate the blocks only; the gradient
+            outside them is then zero.
 
     Returns:
         The data term of every pair, and the gradient of its mean over the batch.
@@ -52,7 +56,7 @@ def data_gradient(
     check_paired(operators, coefficients, z0=z0, z1=z1)
     check_finite(operators=operators, coefficients=coefficients, z0=z0, z1=z1)
     losses, gradient = z0.new_zeros(z0.shape[0]), torch.zeros_like(operators)
-    for i in block_slices(operators):
+    for i in block_slices(operators) if within_blocks else [slice(None)]:
         data, gradient[:, i, i] = _gradient_of_block(
             operators[:, i, i], coefficients, z0[:, i], z1[:, i]
         )

@@ -359,9 +359,12 @@ def _draw_apart(size: SweepSize, distance: float, seed: int) -> tuple[LearnedPro
     z0 = torch.nn.functional.normalize(torch.randn(n, d, generator=generator))
     planted = torch.randn(n, m, generator=generator)
     planted *= torch.rand(n, m, generator=generator).argsort(1) < 3
-    parts = transport(operators, planted, z0) - z0, torch.randn(n, d, generator=generator)
-    way = torch.nn.functional.normalize(sum(torch.nn.functional.normalize(part) for part in parts))
+    reached = transport(operators, planted, z0) - z0
+    noise = torch.randn(n, d, generator=generator)
+    direction = torch.nn.functional.normalize(
+        torch.nn.functional.normalize(reached) + torch.nn.functional.normalize(noise)
+    )
     start = START_SPREAD * torch.randn(n, m, generator=generator)
     weight = 0.05 * distance
     none = torch.empty(n, 0, dtype=torch.int64)
-    return LearnedProblem(operators, z0, none, weight), (z0, z0 + distance * way, start)
+    return LearnedProblem(operators, z0, none, weight), (z0, z0 + distance * direction, start)
