@@ -154,7 +154,7 @@ def _blend(
 
 
 @compiled
-def _silence_overflowing(ws: Workspace) -> float:
+def silence_overflowing(ws: Workspace, generator: Rows) -> float:
     """Zero the generators too large to exponentiate; return the largest norm left."""
     largest = 0.0
     for lane in range(ws.n_lanes):
@@ -164,7 +164,7 @@ def _silence_overflowing(ws: Workspace) -> float:
         else:  # also if it is NaN
             ws.norm[0, lane] = np.inf
             for ij in range(ws.dimension * ws.wide):
-                ws.generator[ij, lane] = 0.0
+                generator[ij, lane] = 0.0
     return largest
 
 
@@ -181,7 +181,7 @@ def move_points(ws: Workspace, rule: Quadrature) -> tuple[int, int]:
         The number of substeps, and of quadrature nodes in each.
     """
     wide = ws.wide
-    norm = _silence_overflowing(ws)
+    norm = silence_overflowing(ws, ws.generator)
     n_substeps = 1
     while norm > NORM_PER_SUBSTEP * n_substeps:
         n_substeps += 2  # odd, so that the middle of the path is a node

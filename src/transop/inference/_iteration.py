@@ -3,6 +3,8 @@
 A pair that is done leaves its lane to the next one, so that no lane waits for the slowest pair.
 """
 
+from typing import Any
+
 import numpy as np
 
 from transop.inference._descent import minimise_model
@@ -79,7 +81,7 @@ def _clear_lane(ws: Workspace, lane: int) -> None:
 def _clear_padding(ws: Workspace) -> None:
     """Zero the latent vectors and matrices whose padding nothing else writes."""
     zero = splat(ws.z0, 0.0)
-    for i in range(ws.wide):
+    for i in range(max(ws.dimension, ws.wide)):
         store(ws.z0, i, zero)
         store(ws.z1, i, zero)
     for ij in range(ws.dimension * ws.wide):
@@ -131,6 +133,7 @@ def _forget_evaluations(ws: Workspace, state: Progress, lane: int) -> None:
     state.hoped[lane] = np.inf
     state.remaining[lane] = np.inf
     state.violation[lane] = np.inf
+    state.listed[lane] = 0.0
 
 
 @compiled
@@ -201,7 +204,7 @@ def _adapt_damping(damping: float, kept: float, clean: bool) -> float:
 
 
 @compiled
-def _accept_or_reject(ws: Workspace, state: Progress, rounding: float) -> None:
+def accept_or_reject(ws: Workspace, state: Progress, rounding: float) -> None:
     """Accept the trials that lower the objective; adapt the damping to the promises kept."""
     for lane in range(ws.n_lanes):
         if state.pair[lane] == NO_PAIR:
@@ -244,7 +247,7 @@ def _retreat(ws: Workspace, state: Progress, lane: int) -> None:
 
 
 @compiled
-def _note_promises(ws: Workspace, state: Progress) -> None:
+def note_promises(ws: Workspace, state: Progress) -> None:
     """Remember what the model promises of every new trial; shorten the rejected ones."""
     for lane in range(ws.n_lanes):
         if state.pair[lane] == NO_PAIR:
@@ -287,7 +290,7 @@ def _step(
     n_substeps, n_nodes = move_points(ws, rule)
     pull_back(ws, rule, n_substeps, n_nodes)
     measure_objective(ws)
-    _accept_or_reject(ws, state, rule.rounding)
+    accept_or_reject(ws, state, rule.rounding)
     project(ws, dictionary, -1.0 / n_substeps, ws.gradient)
     n = list_candidates(ws, candidates)
     middle = (n_substeps // 2 * (n_nodes + 1) + n_nodes // 2) * ws.wide
@@ -299,7 +302,7 @@ def _step(
     for m in range(ws.n_operators):
         store(ws.rejected, m, load(ws.trial, m))
     minimise_model(ws, candidates, n, rule.rounding)
-    _note_promises(ws, state)
+    note_promises(ws, state)
 
 
 @compiled
@@ -336,35 +339,43 @@ def _is_done(
     return stops, stops and converged
 
 
-@inlined
-def solve_range(
-    ws: Workspace,
-    state: Progress,
-    candidates: Numbers,
-    start: int,
-    stop: int,
-    dictionary: Dictionary,
-    pairs: Array,
-    answers: Array,
-    rule: Quadrature,
-    max_iterations: int,
-    tolerance: float,
-) -> None:
-    """Solve consecutive pairs, as many at a time as a row has lanes."""
-    norms = dictionary.norms
-    pair, n_busy = start, 0
-    _clear_padding(ws)
-    for lane in range(ws.n_lanes):
-        _clear_lane(ws, lane)
-        pair = _admit_next(ws, state, lane, pair, stop, norms, pairs, answers)
-        n_busy += state.pair[lane] != NO_PAIR
-    while n_busy > 0:
-        _step(ws, state, dictionary, candidates, rule)
+def make_range_solver(step: Any) -> Any:
+    """Make the function that solves consecutive pairs by repeating a step."""
+
+    @inlined
+    def solve_range(
+        ws: Workspace,
+        state: Progress,
+        candidates: Numbers,
+        start: int,
+        stop: int,
+        dictionary: Any,
+        pairs: Array,
+        answers: Array,
+        rule: Quadrature,
+        max_iterations: int,
+        tolerance: float,
+    ) -> None:
+        """Solve consecutive pairs, as many at a time as a row has lanes."""
+        norms = dictionary.norms
+        pair, n_busy = start, 0
+        _clear_padding(ws)
         for lane in range(ws.n_lanes):
-            if state.pair[lane] == NO_PAIR:
-                continue
-            done, converged = _is_done(ws, state, lane, max_iterations, tolerance, rule.rounding)
-            if done:
-                _leave(ws, state, lane, converged, norms, answers)
-                pair = _admit_next(ws, state, lane, pair, stop, norms, pairs, answers)
-                n_busy -= state.pair[lane] == NO_PAIR
+            _clear_lane(ws, lane)
+            pair = _admit_next(ws, state, lane, pair, stop, norms, pairs, answers)
+            n_busy += state.pair[lane] != NO_PAIR
+        while n_busy > 0:
+            step(ws, state, dictionary, candidates, rule)
+            for lane in range(ws.n_lanes):
+                if state.pair[lane] == NO_PAIR:
+                    continue
+                done, found = _is_done(ws, state, lane, max_iterations, tolerance, rule.rounding)
+                if done:
+                    _leave(ws, state, lane, found, norms, answers)
+                    pair = _admit_next(ws, state, lane, pair, stop, norms, pairs, answers)
+                    n_busy -= state.pair[lane] == NO_PAIR
+
+    return solve_range
+
+
+solve_range = make_range_solver(_step)

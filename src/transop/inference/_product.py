@@ -19,7 +19,6 @@ from numba.extending import intrinsic
 from transop.inference._simd import (
     NumbersType,
     inlined,
-    lanes_of,
     load_row,
     multiply_add,
     repeat,
@@ -41,16 +40,16 @@ class Strided(NamedTuple):
     along: int  # from one k to the next; for ``out`` from one j to the next
 
 
-def _operand(builder: Any, kind: Any, data: Any) -> Callable[..., Any]:
+def _operand(builder: Any, kind: Any, data: Any, rows: Any) -> Callable[..., Any]:
     """Return a function that generates the load of an entry, as a row."""
     shared = isinstance(kind, NumbersType)
-    size = ir.Constant(WORD, 1 if shared else lanes_of(kind.dtype))
+    size = ir.Constant(WORD, 1 if shared else rows.lanes)
 
     def fetch(index: Any) -> Any:
         pointer = builder.gep(data, [builder.mul(index, size)], inbounds=True)
         if shared:
-            return repeat(builder, builder.load(pointer), kind.dtype)
-        return load_row(builder, pointer, kind.dtype)
+            return repeat(builder, builder.load(pointer), rows)
+        return load_row(builder, pointer, rows)
 
     return fetch
 
@@ -89,14 +88,14 @@ def _make_tile(height: int, width: int) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         out, o, oi, oj, a, p, pi, pk, b, q, qj, qk, n, add = args
-        dtype = signature.args[0].dtype
-        fetch_a = _operand(builder, signature.args[4], a)
-        fetch_b = _operand(builder, signature.args[8], b)
+        rows = signature.args[0]
+        fetch_a = _operand(builder, signature.args[4], a, rows)
+        fetch_b = _operand(builder, signature.args[8], b, rows)
 
         def shifted(start: Any, count: int, stride: Any) -> Any:
             return builder.add(start, builder.mul(ir.Constant(WORD, count), stride))
 
-        lanes = ir.Constant(WORD, lanes_of(dtype))
+        lanes = ir.Constant(WORD, rows.lanes)
         indices = [shifted(shifted(o, i, oi), j, oj) for i in range(height) for j in range(width)]
         places = [builder.gep(out, [builder.mul(at, lanes)], inbounds=True) for at in indices]
         a_starts = [shifted(p, i, pi) for i in range(height)]
@@ -112,9 +111,9 @@ def _make_tile(height: int, width: int) -> Any:
                 for (entry, column), total in zip(factors, sums, strict=True)
             ]
 
-        first = _load_or_zero(builder, places, add, dtype)
+        first = _load_or_zero(builder, places, add, rows)
         for place, total in zip(places, _sum_products(builder, n, first, step), strict=True):
-            store_row(builder, place, total, dtype)
+            store_row(builder, place, total, rows)
         return context.get_dummy_value()
 
     def tile(
@@ -141,11 +140,11 @@ def _make_tile(height: int, width: int) -> Any:
     return intrinsic(tile)
 
 
-def _load_or_zero(builder: Any, places: list[Any], add: Any, dtype: Any) -> list[Any]:
+def _load_or_zero(builder: Any, places: list[Any], add: Any, rows: Any) -> list[Any]:
     """Generate the first value of every sum: what is stored there if ``add``, else zero."""
     with builder.if_else(add) as (adding, starting):
         with adding:
-            stored = [load_row(builder, place, dtype) for place in places]
+            stored = [load_row(builder, place, rows) for place in places]
             after_loading = builder.block
         with starting:
             without_loading = builder.block
@@ -159,6 +158,8 @@ def _load_or_zero(builder: Any, places: list[Any], add: Any, dtype: Any) -> list
 
 
 _tile_4x2 = _make_tile(4, 2)
+_tile_1x4 = _make_tile(1, 4)
+_tile_1x1 = _make_tile(1, 1)
 _tile_12x1 = _make_tile(12, 1)
 _tile_8x1 = _make_tile(8, 1)
 _tile_4x1 = _make_tile(4, 1)
@@ -187,15 +188,33 @@ def multiply_vector(out: Strided, a: Strided, b: Strided, height: int, n: int, a
 
 
 @inlined
+def multiply_row(out: Strided, a: Strided, b: Strided, width: int, n: int) -> None:
+    """Write out[j] = sum over k < n of a[k] * b[k, j]."""
+    oj, pk, qj, qk = out.along, a.along, b.across, b.along
+    j = 0
+    while j < width:
+        o, q = out.start + j * oj, b.start + j * qj
+        if width - j >= 4:
+            _tile_1x4(out.array, o, 0, oj, a.array, a.start, 0, pk, b.array, q, qj, qk, n, False)
+            j += 4
+        else:
+            _tile_1x1(out.array, o, 0, oj, a.array, a.start, 0, pk, b.array, q, qj, qk, n, False)
+            j += 1
+
+
+@inlined
 def multiply_matrix(
     out: Strided, a: Strided, b: Strided, height: int, width: int, n: int, add: bool
 ) -> None:
     """Write out[i, j] = sum over k < n of a[i, k] * b[k, j].
 
-    ``height`` (of i) must be a multiple of four and ``width`` (of j) a multiple of two.
+    ``height`` (of i) must be a multiple of four.
     """
     oi, oj, pi, pk, qj, qk = out.across, out.along, a.across, a.along, b.across, b.along
     for j in range(0, width, 2):
         for i in range(0, height, 4):
             o, p, q = out.start + i * oi + j * oj, a.start + i * pi, b.start + j * qj
-            _tile_4x2(out.array, o, oi, oj, a.array, p, pi, pk, b.array, q, qj, qk, n, add)
+            if j + 1 < width:
+                _tile_4x2(out.array, o, oi, oj, a.array, p, pi, pk, b.array, q, qj, qk, n, add)
+            else:
+                _tile_4x1(out.array, o, oi, oj, a.array, p, pi, pk, b.array, q, qj, qk, n, add)

@@ -1,7 +1,8 @@
 """What the kernel remembers while it solves a group of pairs: a workspace with names.
 
 A row holds one number per pair of the group. Latent vectors
-and the rows of latent matrices are padded with zeros to a multiple of four (``wide``).
+and the rows of latent matrices are padded with zeros to a multiple of four (``wide``). One pair
+at a time works on blocks of width ``wide``, a multiple of sixteen, which fill the dimension.
 """
 
 from functools import lru_cache
@@ -10,7 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transop.inference._simd import Numbers, Rows, compiled, numbers_from, rows_from
+from transop.inference._simd import (
+    Numbers,
+    Rows,
+    compiled,
+    numbers_from,
+    rows_from,
+    single_rows_from,
+)
 
 Array = NDArray[Any]
 
@@ -27,7 +35,7 @@ class Workspace(NamedTuple):
     n_lanes: int  # pairs per group
     n_operators: int
     dimension: int
-    wide: int  # the dimension, rounded up to a multiple of four
+    wide: int  # the dimension, rounded up; of a block where one pair is solved at a time
     z0: Rows
     z1: Rows
     generator: Rows  # A, over the number of substeps
@@ -44,6 +52,9 @@ class Workspace(NamedTuple):
     outer: Rows  # integral of backward x forward; later the stretch I + (A + A^T) / 4
     pushes: Rows  # Psi_m v, per candidate
     columns: Rows  # of the Jacobian, per candidate
+    returns: Rows  # Psi_m^T u, per candidate; one pair at a time only, as the next
+    pulled: Rows  # u, the residual pulled back half way
+    curvature: Rows  # diagonal of the Gram matrix before damping
     gram: Rows  # of the columns: the model's curvature
     slope: Rows  # of the model, per candidate
     sought: Rows  # coefficient, per candidate
@@ -83,6 +94,7 @@ class Progress(NamedTuple):
     retreats: Numbers  # consecutive rejected trials
     accepted: Numbers
     restarted: Numbers
+    listed: Numbers  # candidates of the model that is kept; one pair at a time only
 
 
 class Dictionary(NamedTuple):
@@ -91,6 +103,15 @@ class Dictionary(NamedTuple):
     interleaved: Numbers  # eight operators entry by entry, for sums over operators
     columns: Numbers  # every operator column by column, for products with one vector
     norms: Numbers  # zero for operators that move nothing
+
+
+class Blocks(NamedTuple):
+    """The same for one pair at a time: block-diagonal operators, transposed."""
+
+    columns: Rows  # every block of every operator column by column
+    acts: Numbers  # per operator and block; zero where a block of the operator is zero
+    used: Numbers  # room for a list of operators
+    norms: Numbers
 
 
 class Quadrature(NamedTuple):
@@ -138,20 +159,22 @@ def quadrature_for(dtype: Any) -> Quadrature:
 
 
 @lru_cache(maxsize=64)
-def count_rows(n_operators: int, dimension: int, many: int) -> dict[str, int]:
+def count_rows(n_operators: int, n_blocks: int, wide: int, many: int) -> dict[str, int]:
     """Count the rows of every array of the workspace, in its order."""
-    d, wide = dimension, round_up(dimension, 4)
+    d = n_blocks * wide
     m = n_operators + OPERATORS_AT_ONCE
     return {
-        **dict.fromkeys(("z0", "z1"), wide),
+        **dict.fromkeys(("z0", "z1"), d),
         **dict.fromkeys(("generator", "mirror"), d * wide),
         **dict.fromkeys(("weight", "coefficients", "trial", "rejected", "gradient"), m),
         "terms": MAX_TERMS * wide,
-        "forward": MAX_SUBSTEPS * (many + 1) * wide,
+        "forward": MAX_SUBSTEPS * (many + 1) * d,
         "backward": (many + 1) * wide,
-        "residual": wide,
-        "outer": wide * wide,
-        **dict.fromkeys(("pushes", "columns"), m * wide),
+        "residual": d,
+        "outer": d * wide,
+        **dict.fromkeys(("pushes", "columns", "returns"), m * d),
+        "pulled": d,
+        "curvature": m,
         "gram": m * m,
         **dict.fromkeys(("slope", "sought", "threshold", "allowed", "inverse"), m),
         "moves": 4,
@@ -163,53 +186,64 @@ def count_rows(n_operators: int, dimension: int, many: int) -> dict[str, int]:
     }
 
 
-@compiled
-def open_workspace(
-    memory: Array, starts: Array, n_lanes: int, n_operators: int, dimension: int
-) -> Workspace:
-    """Point every name of :class:`Workspace` to its part of the memory, in order."""
-    return Workspace(
-        n_lanes,
-        n_operators,
-        dimension,
-        (dimension + 3) // 4 * 4,
-        rows_from(memory, starts[0]),  # z0
-        rows_from(memory, starts[1]),  # z1
-        rows_from(memory, starts[2]),  # generator
-        rows_from(memory, starts[3]),  # mirror
-        rows_from(memory, starts[4]),  # weight
-        rows_from(memory, starts[5]),  # coefficients
-        rows_from(memory, starts[6]),  # trial
-        rows_from(memory, starts[7]),  # rejected
-        rows_from(memory, starts[8]),  # gradient
-        rows_from(memory, starts[9]),  # terms
-        rows_from(memory, starts[10]),  # forward
-        rows_from(memory, starts[11]),  # backward
-        rows_from(memory, starts[12]),  # residual
-        rows_from(memory, starts[13]),  # outer
-        rows_from(memory, starts[14]),  # pushes
-        rows_from(memory, starts[15]),  # columns
-        rows_from(memory, starts[16]),  # gram
-        rows_from(memory, starts[17]),  # slope
-        rows_from(memory, starts[18]),  # sought
-        rows_from(memory, starts[19]),  # threshold
-        rows_from(memory, starts[20]),  # allowed
-        rows_from(memory, starts[21]),  # inverse
-        rows_from(memory, starts[22]),  # moves
-        rows_from(memory, starts[23]),  # used
-        rows_from(memory, starts[24]),  # factor
-        rows_from(memory, starts[25]),  # pivot
-        rows_from(memory, starts[26]),  # jump
-        rows_from(memory, starts[27]),  # turn
-        rows_from(memory, starts[28]),  # norm
-        rows_from(memory, starts[29]),  # data
-        rows_from(memory, starts[30]),  # penalty
-        rows_from(memory, starts[31]),  # noise
-        rows_from(memory, starts[32]),  # damping
-        rows_from(memory, starts[33]),  # predicted
-        rows_from(memory, starts[34]),  # violation
-        rows_from(memory, starts[35]),  # exact
-    )
+def _make_opener(rows_from: Any) -> Any:
+    """Make the function that points every name of :class:`Workspace` to its memory, in order."""
+
+    @compiled
+    def open_workspace(
+        memory: Array, starts: Array, n_lanes: int, n_operators: int, dimension: int, wide: int
+    ) -> Workspace:
+        return Workspace(
+            n_lanes,
+            n_operators,
+            dimension,
+            wide,
+            rows_from(memory, starts[0]),  # z0
+            rows_from(memory, starts[1]),  # z1
+            rows_from(memory, starts[2]),  # generator
+            rows_from(memory, starts[3]),  # mirror
+            rows_from(memory, starts[4]),  # weight
+            rows_from(memory, starts[5]),  # coefficients
+            rows_from(memory, starts[6]),  # trial
+            rows_from(memory, starts[7]),  # rejected
+            rows_from(memory, starts[8]),  # gradient
+            rows_from(memory, starts[9]),  # terms
+            rows_from(memory, starts[10]),  # forward
+            rows_from(memory, starts[11]),  # backward
+            rows_from(memory, starts[12]),  # residual
+            rows_from(memory, starts[13]),  # outer
+            rows_from(memory, starts[14]),  # pushes
+            rows_from(memory, starts[15]),  # columns
+            rows_from(memory, starts[16]),  # returns
+            rows_from(memory, starts[17]),  # pulled
+            rows_from(memory, starts[18]),  # curvature
+            rows_from(memory, starts[19]),  # gram
+            rows_from(memory, starts[20]),  # slope
+            rows_from(memory, starts[21]),  # sought
+            rows_from(memory, starts[22]),  # threshold
+            rows_from(memory, starts[23]),  # allowed
+            rows_from(memory, starts[24]),  # inverse
+            rows_from(memory, starts[25]),  # moves
+            rows_from(memory, starts[26]),  # used
+            rows_from(memory, starts[27]),  # factor
+            rows_from(memory, starts[28]),  # pivot
+            rows_from(memory, starts[29]),  # jump
+            rows_from(memory, starts[30]),  # turn
+            rows_from(memory, starts[31]),  # norm
+            rows_from(memory, starts[32]),  # data
+            rows_from(memory, starts[33]),  # penalty
+            rows_from(memory, starts[34]),  # noise
+            rows_from(memory, starts[35]),  # damping
+            rows_from(memory, starts[36]),  # predicted
+            rows_from(memory, starts[37]),  # violation
+            rows_from(memory, starts[38]),  # exact
+        )
+
+    return open_workspace
+
+
+open_workspace = _make_opener(rows_from)  # groups of pairs
+open_single = _make_opener(single_rows_from)  # one pair at a time
 
 
 @compiled
@@ -230,6 +264,7 @@ def open_progress(memory: Array, n_lanes: int) -> Progress:
         numbers_from(memory, 11 * n_lanes),  # retreats
         numbers_from(memory, 12 * n_lanes),  # accepted
         numbers_from(memory, 13 * n_lanes),  # restarted
+        numbers_from(memory, 14 * n_lanes),  # listed
     )
 
 

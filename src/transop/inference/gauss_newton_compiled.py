@@ -9,6 +9,7 @@ docs/kernel.md explains the kernel from the beginning.
 """
 
 import hashlib
+import math
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numba import njit
 from numpy.typing import NDArray
 
@@ -28,22 +30,35 @@ from transop.inference._iteration import (
     ANSWER_RESIDUAL,
     solve_range,
 )
-from transop.inference._simd import REGISTER_BYTES, numbers_from, take_ticket
+from transop.inference._simd import (
+    LONG_BYTES,
+    REGISTER_BYTES,
+    inlined,
+    numbers_from,
+    single_rows_from,
+    take_ticket,
+)
+from transop.inference._single import solve_single_range
 from transop.inference._workspace import (
     OPERATORS_AT_ONCE,
+    Blocks,
     Dictionary,
     Progress,
     Quadrature,
+    Workspace,
     count_rows,
     open_progress,
+    open_single,
     open_workspace,
     quadrature_for,
     round_up,
 )
+from transop.operators.blocks import block_size
 
 Array = NDArray[Any]
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 64, 512
+MANY_DIMENSIONS = 40  # from here on one pair at a time is faster than a group
 CACHE_LINE = 64
 
 
@@ -55,74 +70,101 @@ def _digest_sources() -> int:
     return int.from_bytes(digest.digest()[:7], "big")
 
 
-def _make_entry(sources: int) -> Any:
-    """Make the one function that Python calls; numba keeps it on disk once it is compiled.
+def _make_entries(sources: int) -> tuple[Any, Any]:
+    """Make the two functions that Python calls; numba keeps them on disk once they are compiled.
 
     For a function it has on disk, numba looks at the file and the captured values, but not at the
-    functions it calls. So it captures a number that changes with their files, ``sources``.
+    functions it calls. So both capture a number that changes with their files, ``sources``. They
+    return it. The arrays are plain, because passing named tuples from Python is slow, and get
+    their names inside.
     """
 
     @njit(cache=True, nogil=True, error_model="numpy")
-    def solve_chunks(
+    def solve_groups(
         memory: Array,
         starts: Array,
         progress: Array,
         candidates: Array,
         counter: Array,
-        n_chunks: int,
+        wide: int,
         interleaved: Array,
         columns: Array,
         norms: Array,
         pairs: Array,
         answers: Array,
-        table: Array,
-        few: int,
-        many: int,
-        norm_for_few: float,
-        precision: float,
-        rounding: float,
-        max_iterations: int,
-        tolerance: float,
+        *settings: Any,
     ) -> int:
-        """Solve chunks of pairs until no ticket is left: what Python calls, once per thread.
-
-        The arrays are plain here, because passing named tuples from Python is slow, and get their
-        names inside. Returns ``sources``.
-        """
-        n_pairs, n_operators = len(pairs), len(norms)
-        dimension = (pairs.shape[1] - 2 * n_operators) // 2
-        ws = open_workspace(memory, starts, progress.shape[1], n_operators, dimension)
-        state = open_progress(progress, progress.shape[1])
+        """Solve groups of pairs until no ticket is left."""
+        m, n_lanes = len(norms), progress.shape[1]
+        ws = open_workspace(memory, starts, n_lanes, m, (pairs.shape[1] - 2 * m) // 2, wide)
         dictionary = Dictionary(
             numbers_from(interleaved, 0), numbers_from(columns, 0), numbers_from(norms, 0)
         )
-        table_at = numbers_from(table, 0)
-        rule = Quadrature(table_at, few, many, norm_for_few, precision, rounding)
-        listed, tickets = numbers_from(candidates, 0), numbers_from(counter, 0)
-        while True:
-            chunk = take_ticket(tickets)
-            if chunk >= n_chunks:
-                return sources
-            start, stop = chunk * n_pairs // n_chunks, (chunk + 1) * n_pairs // n_chunks
-            solve_range(
-                ws,
-                state,
-                listed,
-                start,
-                stop,
-                dictionary,
-                pairs,
-                answers,
-                rule,
-                max_iterations,
-                tolerance,
-            )
+        state, listed = open_progress(progress, n_lanes), numbers_from(candidates, 0)
+        _take_chunks(solve_range, ws, state, listed, counter, dictionary, pairs, answers, settings)
+        return sources
 
-    return solve_chunks
+    @njit(cache=True, nogil=True, error_model="numpy")
+    def solve_singly(
+        memory: Array,
+        starts: Array,
+        progress: Array,
+        candidates: Array,
+        counter: Array,
+        wide: int,
+        columns: Array,
+        acts: Array,
+        _: None,
+        norms: Array,
+        pairs: Array,
+        answers: Array,
+        *settings: Any,
+    ) -> int:
+        """Solve one pair after the other until no ticket is left."""
+        m = len(norms)
+        ws = open_single(memory, starts, 1, m, (pairs.shape[1] - 2 * m) // 2, wide)
+        blocks = Blocks(
+            single_rows_from(columns, 0),
+            numbers_from(acts, 0),
+            numbers_from(candidates, m + OPERATORS_AT_ONCE),
+            numbers_from(norms, 0),
+        )
+        state, listed = open_progress(progress, 1), numbers_from(candidates, 0)
+        _take_chunks(
+            solve_single_range, ws, state, listed, counter, blocks, pairs, answers, settings
+        )
+        return sources
+
+    return solve_groups, solve_singly
+
+
+@inlined
+def _take_chunks(
+    solve_range: Any,
+    ws: Workspace,
+    state: Progress,
+    candidates: Any,
+    counter: Array,
+    dictionary: Any,
+    pairs: Array,
+    answers: Array,
+    settings: Any,
+) -> None:
+    """Solve the chunks of pairs whose tickets this thread gets."""
+    n_chunks, table, few, many, norm_for_few, precision, rounding, limit, tolerance = settings
+    rule = Quadrature(numbers_from(table, 0), few, many, norm_for_few, precision, rounding)
+    tickets, n_pairs = numbers_from(counter, 0), len(pairs)
+    chunk = take_ticket(tickets)
+    while chunk < n_chunks:
+        start, stop = chunk * n_pairs // n_chunks, (chunk + 1) * n_pairs // n_chunks
+        solve_range(
+            ws, state, candidates, start, stop, dictionary, pairs, answers, rule, limit, tolerance
+        )
+        chunk = take_ticket(tickets)
 
 
 _SOURCES = _digest_sources()
-_solve_chunks = _make_entry(_SOURCES)
+_solve_groups, _solve_singly = _make_entries(_SOURCES)
 
 
 class _Workers:
@@ -154,39 +196,54 @@ if hasattr(os, "register_at_fork"):
 _kept = threading.local()  # each thread keeps its workspace: fresh memory costs page faults
 
 
-def _thread_memory(n_rows: int, dtype: np.dtype[Any]) -> Array:
-    """Return this thread's uninitialised memory of at least ``n_rows`` rows, cache-aligned."""
+def _thread_memory(n_numbers: int, dtype: np.dtype[Any]) -> Array:
+    """Return this thread's uninitialised memory of at least so many numbers, cache-aligned."""
     held: dict[str, Array] = _kept.__dict__
     memory = held.get(dtype.name)
-    if memory is None or len(memory) < n_rows * (REGISTER_BYTES // dtype.itemsize):
-        lanes = REGISTER_BYTES // dtype.itemsize
-        raw = np.empty(n_rows * lanes + CACHE_LINE // dtype.itemsize, dtype)
+    if memory is None or len(memory) < n_numbers:
+        raw = np.empty(n_numbers + CACHE_LINE // dtype.itemsize, dtype)
         offset = (-raw.ctypes.data % CACHE_LINE) // dtype.itemsize
-        memory = raw[offset : offset + n_rows * lanes]
+        memory = raw[offset : offset + n_numbers]
         held[dtype.name] = memory
     return memory
 
 
-def _scale_dictionary(operators: Array) -> Dictionary:
-    """Scale operators to unit norm and lay them out twice, padded with zeros."""
-    m, d, _ = operators.shape
-    dtype = operators.dtype
-    peaks = np.abs(operators).max(axis=(1, 2), initial=0.0).astype(np.float64)
+def _scale_to_unit(operators: Array) -> tuple[Array, Array]:
+    """Scale operators to unit norm; give their norms, zero for those that move nothing."""
+    dtype, every = operators.dtype, tuple(range(1, operators.ndim))
+    peaks = np.abs(operators).max(axis=every, initial=0.0).astype(np.float64)
     alive = peaks > 8 * np.finfo(dtype).tiny
     safe = np.where(alive, peaks, 1.0).astype(dtype)
-    unit = operators / safe[:, None, None]
-    lengths = np.sqrt(np.einsum("mij,mij->m", unit, unit, dtype=np.float64, casting="same_kind"))
-    unit *= np.where(alive, 1 / np.where(alive, lengths, 1.0), 0.0).astype(dtype)[:, None, None]
-    n_blocks = round_up(m, OPERATORS_AT_ONCE) // OPERATORS_AT_ONCE
-    wide = round_up(d, 4)
-    interleaved = np.zeros((n_blocks, d, wide, OPERATORS_AT_ONCE), dtype)
-    for block in range(n_blocks):
-        part = unit[block * OPERATORS_AT_ONCE : (block + 1) * OPERATORS_AT_ONCE]
-        interleaved[block, :, :d, : len(part)] = part.transpose(1, 2, 0)
-    columns = np.zeros((m + 1, d, wide), dtype)
+    unit = (operators.T / safe).T
+    flat = unit.reshape(len(unit), math.prod(unit.shape[1:]))
+    lengths = np.sqrt(np.einsum("mi,mi->m", flat, flat, dtype=np.float64, casting="same_kind"))
+    unit = (unit.T * np.where(alive, 1 / np.where(alive, lengths, 1.0), 0.0).astype(dtype)).T
+    return unit, np.where(alive, peaks * lengths, 0.0)
+
+
+def _lay_out_for_groups(operators: Array) -> Dictionary:
+    """Lay unit operators out twice, padded with zeros."""
+    m, d, _ = operators.shape
+    unit, norms = _scale_to_unit(operators)
+    n_groups, wide = round_up(m, OPERATORS_AT_ONCE) // OPERATORS_AT_ONCE, round_up(d, 4)
+    interleaved = np.zeros((n_groups, d, wide, OPERATORS_AT_ONCE), unit.dtype)
+    for group in range(n_groups):
+        part = unit[group * OPERATORS_AT_ONCE : (group + 1) * OPERATORS_AT_ONCE]
+        interleaved[group, :, :d, : len(part)] = part.transpose(1, 2, 0)
+    columns = np.zeros((m + 1, d, wide), unit.dtype)
     columns[:m, :, :d] = unit.transpose(0, 2, 1)
-    norms = np.where(alive, peaks * lengths, 0.0)
     return Dictionary(interleaved.ravel(), columns.ravel(), norms)
+
+
+def _lay_out_singly(operators: Array, size: int, wide: int) -> Blocks:
+    """Cut the diagonal blocks out of unit operators, transpose and pad them with zeros."""
+    m, d, _ = operators.shape
+    cut = operators.reshape(m, d // size, size, d // size, size)
+    unit, norms = _scale_to_unit(np.einsum("mbibj->mbij", cut))
+    columns = np.zeros((m + 1, d // size, wide, wide), unit.dtype)
+    columns[:m, :, :size, :size] = unit.swapaxes(2, 3)
+    acts = columns[:m].any(axis=(2, 3)).astype(np.int64)
+    return Blocks(columns.ravel(), acts.ravel(), None, norms)
 
 
 @cache
@@ -229,12 +286,11 @@ def solve(
         converged (b,) and iterations (b,).
     """
     dtype = np.dtype(np.float32 if operators.dtype.itemsize <= 4 else np.float64)
-    n_pairs, d = z0.shape
-    m = len(operators)
+    limits = (max_iterations, tolerance)
+    n_pairs, m = len(z0), len(operators)
     answers = np.empty((n_pairs, m + ANSWER_COLUMNS), dtype)
     if n_pairs > 0:
-        pairs = np.concatenate([z0, z1, weights, initial], axis=1, dtype=dtype, casting="unsafe")
-        _solve_all(operators, pairs, answers, d, max_iterations, tolerance, n_threads)
+        _solve_all(operators, (z0, z1), (weights, initial), answers, limits, n_threads)
     return (
         answers[:, :m].copy(),
         answers[:, m + ANSWER_OBJECTIVE].copy(),
@@ -246,39 +302,46 @@ def solve(
 
 def _solve_all(
     operators: Array,
-    pairs: Array,
+    points: tuple[Array, Array],
+    per_operator: tuple[Array, Array],
     answers: Array,
-    d: int,
-    max_iterations: int,
-    tolerance: float,
+    limits: tuple[int, float],
     n_threads: int,
 ) -> None:
     """Share the chunks of pairs among threads, the calling one included."""
-    dtype = pairs.dtype
-    m, n_pairs = len(operators), len(pairs)
-    dictionary = _scale_dictionary(operators.astype(dtype, copy=False))
+    dtype, m, d = answers.dtype, len(operators), points[0].shape[1]
+    size = block_size(torch.from_numpy(operators))
+    singly = size < d or d >= MANY_DIMENSIONS
+    n_blocks, wide = d // size, round_up(size, LONG_BYTES // dtype.itemsize if singly else 4)
+    operators = operators.astype(dtype, copy=False)
+    layout: Blocks | Dictionary
+    if singly:
+        solve_chunks, lanes, layout = _solve_singly, 1, _lay_out_singly(operators, size, wide)
+        points = (_pad(points[0], n_blocks, wide), _pad(points[1], n_blocks, wide))
+    else:
+        solve_chunks, layout = _solve_groups, _lay_out_for_groups(operators)
+        lanes = REGISTER_BYTES // dtype.itemsize
+    pairs = np.concatenate([*points, *per_operator], axis=1, dtype=dtype, casting="unsafe")
     rule = _rule(dtype)
-    lanes = REGISTER_BYTES // dtype.itemsize
-    ends = np.cumsum([0, *count_rows(m, d, rule.many).values()])
-    starts, n_rows = ends[:-1] * lanes, int(ends[-1])
-    chunk = min(LARGEST_CHUNK, max(SMALLEST_CHUNK, n_pairs // 64))
-    n_chunks = -(-n_pairs // chunk)
+    ends = np.cumsum([0, *count_rows(m, n_blocks, wide, rule.many).values()]) * lanes
+    chunk = min(LARGEST_CHUNK, max(SMALLEST_CHUNK, len(pairs) // 64))
+    n_chunks = -(-len(pairs) // chunk)
     counter = np.zeros(1, np.int64)
 
     def work() -> None:
-        compiled_from = _solve_chunks(
-            _thread_memory(n_rows, dtype),
-            starts,
+        compiled_from = solve_chunks(
+            _thread_memory(int(ends[-1]), dtype),
+            ends[:-1],
             np.zeros((len(Progress._fields), lanes)),
-            np.empty(m + OPERATORS_AT_ONCE, np.int64),
+            np.empty(2 * (m + OPERATORS_AT_ONCE), np.int64),
             counter,
-            n_chunks,
-            *dictionary,
+            wide,
+            *layout,
             pairs,
             answers,
+            n_chunks,
             *rule,
-            max_iterations,
-            tolerance,
+            *limits,
         )
         assert compiled_from == _SOURCES, "the cache holds another version of the kernel"
 
@@ -288,3 +351,11 @@ def _solve_all(
     for helper in helpers:
         if not helper.cancel():  # one that has not started finds no work left
             helper.result()
+
+
+def _pad(points: Array, n_blocks: int, wide: int) -> Array:
+    """Fill up every block of every point with zeros."""
+    n_pairs, d = points.shape
+    padded = np.zeros((n_pairs, n_blocks, wide), points.dtype)
+    padded[:, :, : d // n_blocks] = points.reshape(n_pairs, n_blocks, -1)
+    return padded.reshape(n_pairs, -1)

@@ -20,7 +20,9 @@ from transop.inference import (
 from transop.inputs import check_number
 from transop.operators import (
     TransportOperators,
+    block_slices,
     data_gradient,
+    eigenvalues,
     largest_real_part,
     transport,
 )
@@ -105,7 +107,10 @@ class OperatorStep:
         """Infer coefficients and differentiate the mean data term with respect to the operators."""
         coefficients = self.infer(z0, z1)
         dictionary = self.operators.operators.detach()
-        return StepEvidence(coefficients, *data_gradient(dictionary, coefficients, z0, z1))
+        found = data_gradient(
+            dictionary, coefficients, z0, z1, within_blocks=self.operators.n_blocks > 1
+        )
+        return StepEvidence(coefficients, *found)
 
     def descend(self, gradient: Float[Tensor, "m d d"], rate: float) -> None:
         """Take a gradient step on data term, decay and real parts with a learning rate."""
@@ -212,7 +217,7 @@ def real_part_excess(
     operators: Float[Tensor, "m d d"], tolerance: float = 0.0
 ) -> Float[Tensor, "m d"]:
     """Tell by how much the real parts of eigenvalues exceed a tolerance, e of [REALPART]."""
-    size = torch.linalg.eigvals(operators.double()).real.abs()
+    size = eigenvalues(operators.double()).real.abs()
     return torch.clamp(size - tolerance, min=0.0)
 
 
@@ -228,6 +233,13 @@ def real_part_gradient(
     operator is cut to a multiple of its excess. Operators close to zero are left alone: their
     eigenvectors are noise.
     """
+    gradient = torch.zeros_like(operators)
+    for i in block_slices(operators):
+        gradient[:, i, i] = _real_part_gradient_of_block(operators[:, i, i], tolerance)
+    return gradient
+
+
+def _real_part_gradient_of_block(operators: Tensor, tolerance: float) -> Tensor:
     large = torch.linalg.vector_norm(operators, dim=(-2, -1)) > 1e-3
     gradient = torch.zeros_like(operators)
     if bool(large.any()):

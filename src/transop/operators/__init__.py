@@ -1,6 +1,7 @@
 """The flow itself: transport, paths, arc length, stability, the dictionary and its prior."""
 
 from transop.errors import TensorError
+from transop.operators.blocks import block_size, block_slices
 from transop.operators.derivatives import (
     data_gradient,
     differentiate_data_term,
@@ -28,6 +29,8 @@ __all__ = [
     "TensorError",
     "TransportOperators",
     "arc_length",
+    "block_size",
+    "block_slices",
     "bound_norm",
     "build_generator",
     "closing_period",

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.inputs import check_finite, check_paired
+from transop.operators.blocks import block_slices
 from transop.operators.series import (
     SeriesPlan,
     apply_matrix,
@@ -34,6 +35,8 @@ def data_gradient(
     coefficients: Float[Tensor, "b m"],
     z0: Float[Tensor, "b d"],
     z1: Float[Tensor, "b d"],
+    *,
+    within_blocks: bool = False,
 ) -> tuple[Float[Tensor, " b"], Float[Tensor, "m d d"]]:
     """Differentiate the data term of the objective with respect to the operators.
 
@@ -44,14 +47,28 @@ def data_gradient(
         coefficients: c, one row per pair, held fixed.
         z0: starting points, in scaled latent units.
         z1: end points.
+        within_blocks: of block-diagonal operators, differentiate the blocks only; the gradient
+            outside them is then zero.
 
     Returns:
         The data term of every pair, and the gradient of its mean over the batch.
     """
     check_paired(operators, coefficients, z0=z0, z1=z1)
     check_finite(operators=operators, coefficients=coefficients, z0=z0, z1=z1)
+    losses, gradient = z0.new_zeros(z0.shape[0]), torch.zeros_like(operators)
+    for i in block_slices(operators) if within_blocks else [slice(None)]:
+        data, gradient[:, i, i] = _gradient_of_block(
+            operators[:, i, i], coefficients, z0[:, i], z1[:, i]
+        )
+        losses += data
+    return losses, gradient
+
+
+def _gradient_of_block(
+    operators: Tensor, coefficients: Tensor, z0: Tensor, z1: Tensor
+) -> tuple[Tensor, Tensor]:
     m, d, _ = operators.shape
-    total = torch.zeros_like(operators).reshape(m, d * d)
+    total = operators.new_zeros(m, d * d)
     losses = z0.new_empty(z0.shape[0])
     size = max(1, _CHUNK_ENTRIES // max(1, d * d))
     for start in range(0, z0.shape[0], size):
@@ -100,6 +117,10 @@ def transport_jacobian(
         The moved points, and one row per operator of their derivative.
     """
     check_paired(operators, coefficients, points=points)
+    if len(blocks := block_slices(operators)) > 1:
+        parts = ((operators[:, i, i], coefficients, points[:, i]) for i in blocks)
+        moved, slopes = zip(*(transport_jacobian(*part) for part in parts), strict=True)
+        return torch.cat(moved, -1), torch.cat(slopes, -1)
     m, d, _ = operators.shape
     generator = build_generator(operators, coefficients)
     plan = plan_series(largest_norm(generator), points.dtype)

@@ -25,8 +25,8 @@ class TransportOperators(nn.Module):
     """A dictionary of m generators acting on d latent dimensions.
 
     With ``n_blocks`` above one the latent space is cut into that many equal blocks and every
-    entry that would mix two of them is zero and stays zero. The matrices keep their full size,
-    so transport, inference and plotting need not know.
+    entry that would mix two of them is zero and stays zero. The matrices keep their full size;
+    transport, inference and learning find the blocks and work on each by itself.
 
     Differs from the paper: it states an initialisation variance, but operators are then scaled
     to unit norm, which undoes it. Here that is ``"unit-norm"``, and ``"gaussian"`` honours the

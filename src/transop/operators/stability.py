@@ -14,6 +14,7 @@ from transop.inputs import (
     check_precise,
     check_whole,
 )
+from transop.operators.blocks import block_slices
 from transop.operators.devices import where_supported
 from transop.operators.series import build_generator
 
@@ -27,8 +28,9 @@ def eigenvalues(operators: Float[Tensor, "m d d"]) -> Complex[Tensor, "m d"]:
     check_operators(operators)
     check_precise(operators=operators)
     check_finite(operators=operators)
-    values: Tensor = torch.linalg.eigvals(where_supported(operators.detach()))
-    return values.to(operators.device)
+    matrices = where_supported(operators.detach())
+    parts = [torch.linalg.eigvals(matrices[:, i, i]) for i in block_slices(matrices)]
+    return torch.cat(parts, -1).to(operators.device)
 
 
 def largest_real_part(operators: Float[Tensor, "m d d"]) -> Float[Tensor, " m"]:

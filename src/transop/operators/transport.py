@@ -17,6 +17,7 @@ from transop.inputs import (
     check_number,
     check_whole,
 )
+from transop.operators.blocks import block_slices
 from transop.operators.devices import where_supported
 from transop.operators.series import (
     SeriesPlan,
@@ -82,6 +83,9 @@ def transport(
         plan = SeriesPlan(n_steps, check_whole("n_terms", n_terms, least=1, most=_MOST_TERMS))
         return _move(build_generator(operators, coefficients), points, plan)
     check_finite(operators=operators, coefficients=coefficients, points=points)
+    if len(blocks := block_slices(operators.detach())) > 1:
+        parts = ((operators[:, i, i], coefficients, points[..., i]) for i in blocks)
+        return torch.cat([transport(*part, method=method) for part in parts], -1)
     evaluate = TRANSPORT_METHODS[method]
     if torch.is_grad_enabled() and any(
         tensor.requires_grad for tensor in (operators, coefficients, points)
@@ -114,6 +118,9 @@ def transport_path(
     if times.ndim != 1:
         raise TensorError(f"times has shape {tuple(times.shape)}; pass a list of them, shape (t,)")
     times = times.to(points)
+    if len(blocks := block_slices(operators.detach())) > 1:
+        parts = ((operators[:, i, i], coefficients, points[..., i]) for i in blocks)
+        return torch.cat([transport_path(*part, times) for part in parts], -1)
     generator = build_generator(operators, coefficients)
     farthest = float(times.detach().abs().amax()) if times.numel() else 0.0
     norm = largest_norm(generator) * farthest

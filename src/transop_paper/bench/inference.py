@@ -18,7 +18,7 @@ from torch import Tensor
 
 from transop.errors import UserError
 from transop.inference import ConvergenceWarning, InferenceResult, infer_coefficients
-from transop.operators import build_generator
+from transop.operators import TransportOperators, build_generator, transport
 from transop.progress import Progress, silent
 from transop_paper.bench.cost import measure_peak
 from transop_paper.bench.digit_operators import LearnedProblem, learn_operators
@@ -93,13 +93,49 @@ class SizeReport:
 
 
 @dataclass(frozen=True)
-class SweepPoint:
-    """The time of ours, and of the reference where it is bearable, at one size of a sweep."""
+class SweepSize(Size):
+    """A size of the sweep; with blocks, the operators are block diagonal."""
 
-    varied: str
-    size: Size
+    n_blocks: int = 1
+
+
+SWEEP = (
+    SweepSize(10, 16, 250),
+    SweepSize(32, 32, 250),
+    SweepSize(64, 32, 250),
+    SweepSize(128, 32, 60),
+    SweepSize(256, 32, 30),
+    SweepSize(512, 32, 15),
+    SweepSize(512, 32, 15, n_blocks=8),
+)
+QUICK_SWEEP = (SweepSize(10, 6, 8), SweepSize(48, 4, 4, n_blocks=3))
+DISTANCES = {"near": 0.3, "far": 0.7}  # of z1 from z0, as a share of |z0|
+_BEARABLE = (
+    60 * 128**2
+)  # numbers in the generators of a batch, above which the reference is left out
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """Ours, and the reference where the batch is small enough for it, at one size.
+
+    Attributes:
+        size: of the problem.
+        distance: ``"near"`` or ``"far"``.
+        seconds: median of ours.
+        iterations: mean of ours.
+        converged: share of the pairs.
+        reference_seconds: one run of the reference.
+        objective_ratio: our mean objective over the reference's.
+    """
+
+    size: SweepSize
+    distance: str
     seconds: float
+    iterations: float
+    converged: float
     reference_seconds: float | None
+    objective_ratio: float | None
 
 
 @dataclass(frozen=True)
@@ -121,7 +157,7 @@ def bench_inference(
     repeats: int = 30,
     contender_repeats: int = 1,
     learning_steps: int = 400,
-    sweep: bool = False,
+    sweep: Sequence[SweepSize] = (),
     seed: int = 0,
     progress: Progress = silent,
 ) -> InferenceBenchmark:
@@ -133,7 +169,7 @@ def bench_inference(
         repeats: runs of ours at least, of which the median counts.
         contender_repeats: runs of every contender.
         learning_steps: how long the dictionaries are learned.
-        sweep: whether to vary latent dimension, operators and batch as well.
+        sweep: further sizes, with near and far pairs and random operators.
         seed: for dictionary, pairs and start.
         progress: shows the solvers as they run.
     """
@@ -161,7 +197,7 @@ def bench_inference(
         sparsity_weight=weight,
         tolerance=TOLERANCE,
         sizes=tuple(reports),
-        sweep=tuple(_sweep(repeats, learning_steps, seed, progress)) if sweep else (),
+        sweep=tuple(_sweep(sweep, max(3, repeats // 6), seed, progress)),
     )
 
 
@@ -280,31 +316,55 @@ def count_flops(operators: Float[Tensor, "m d d"], found: InferenceResult) -> fl
     return float((2 * per_iteration * found.iterations).double().sum())
 
 
-BASE = Size(10, 16, 250)
-SWEPT: dict[str, tuple[int, ...]] = {
-    "dimension": (4, 8, 16, 32, 64),
-    "n_operators": (4, 8, 16, 32, 64),
-    "n_pairs": (1, 10, 100, 1000, 10000),
-}
-_BEARABLE = 250 * 32 * 32  # numbers in the generators of a batch: seconds for the reference
-
-
 def _sweep(
-    repeats: int, learning_steps: int, seed: int, progress: Progress
-) -> Sequence[SweepPoint]:
-    """Vary one size at a time around the paper's smaller problem."""
-    values = [(varied, value) for varied, range_ in SWEPT.items() for value in range_]
+    sizes: Sequence[SweepSize], repeats: int, seed: int, progress: Progress
+) -> list[SweepPoint]:
+    """Time ours and the reference from few to many dimensions, on near and far pairs."""
+    cases = [(size, distance) for size in sizes for distance in DISTANCES]
     points = []
-    learned: dict[tuple[int, int], LearnedProblem] = {}
-    for varied, value in progress(values, "sweep"):
-        size = Size(**{**vars(BASE), varied: value})
-        key = size.dimension, size.n_operators
-        if key not in learned:
-            learned[key] = learn_operators(*key, n_steps=learning_steps // 4, seed=seed)
-        pairs = _draw(learned[key], size, seed)
-        _, ours = _time(learned[key], pairs, OUR_SOLVER, max(3, repeats // 3))
-        reference = None
-        if size.n_pairs * size.dimension**2 <= _BEARABLE:
-            reference = _time(learned[key], pairs, REFERENCE, 1)[1][0]
-        points.append(SweepPoint(varied, size, statistics.median(ours), reference))
+    for size, distance in progress(cases, "sweep"):
+        problem, pairs = _draw_apart(size, DISTANCES[distance], seed)
+        ours, seconds = _time(problem, pairs, OUR_SOLVER, repeats)
+        theirs, ratio = None, None
+        if size.n_pairs * size.dimension**2 // size.n_blocks <= _BEARABLE:
+            found, (theirs,) = _time(problem, pairs, REFERENCE, 1)
+            ratio = float(ours.objective.mean() / found.objective.mean())
+        points.append(
+            SweepPoint(
+                size,
+                distance,
+                statistics.median(seconds),
+                float(ours.iterations.double().mean()),
+                float(ours.converged.double().mean()),
+                theirs,
+                ratio,
+            )
+        )
     return points
+
+
+def _draw_apart(size: SweepSize, distance: float, seed: int) -> tuple[LearnedProblem, _Pairs]:
+    """Draw operators of norm two, and pairs that three operators explain half.
+
+    The other half of the way from z0 to z1 is noise.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    d, m, n = size.dimension, size.n_operators, size.n_pairs
+    operators = (
+        2
+        * TransportOperators(
+            m, d, n_blocks=size.n_blocks, block_layout="diagonal", generator=generator
+        ).operators.detach()
+    )
+    z0 = torch.nn.functional.normalize(torch.randn(n, d, generator=generator))
+    planted = torch.randn(n, m, generator=generator)
+    planted *= torch.rand(n, m, generator=generator).argsort(1) < 3
+    reached = transport(operators, planted, z0) - z0
+    noise = torch.randn(n, d, generator=generator)
+    direction = torch.nn.functional.normalize(
+        torch.nn.functional.normalize(reached) + torch.nn.functional.normalize(noise)
+    )
+    start = START_SPREAD * torch.randn(n, m, generator=generator)
+    weight = 0.05 * distance
+    none = torch.empty(n, 0, dtype=torch.int64)
+    return LearnedProblem(operators, z0, none, weight), (z0, z0 + distance * direction, start)

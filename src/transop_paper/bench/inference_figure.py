@@ -6,13 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transop.plotting import COLOURS, look, new_figure
-from transop_paper.bench.inference import SWEPT, InferenceBenchmark, SizeReport, SweepPoint
-
-_AXIS_NAMES = {
-    "dimension": "latent dimension",
-    "n_operators": "operators",
-    "n_pairs": "pairs per batch",
-}
+from transop_paper.bench.inference import DISTANCES, InferenceBenchmark, SizeReport, SweepPoint
 
 
 def draw_inference(report: InferenceBenchmark) -> Figure:
@@ -28,7 +22,7 @@ def draw_inference(report: InferenceBenchmark) -> Figure:
         panels[0].set(yscale="log", ylim=(min(seconds) / 3, max(seconds) * 8))
         panels[0].set_ylabel("seconds per batch")
         if report.sweep:
-            _draw_sweep(parts[1, 0].subplots(1, len(SWEPT), sharey=True), report.sweep)
+            _draw_sweep(parts[1, 0].subplots(1, len(DISTANCES), sharey=True), report.sweep)
     return figure
 
 
@@ -56,28 +50,24 @@ def _draw_times(axes: Axes, report: SizeReport) -> None:
 
 
 def _draw_sweep(panels: Sequence[Axes], points: Sequence[SweepPoint]) -> None:
-    for axes, varied in zip(panels, SWEPT, strict=True):
-        mine = [point for point in points if point.varied == varied]
-        values = [getattr(point.size, varied) for point in mine]
-        axes.plot(
-            values, [point.seconds for point in mine], "o-", color=COLOURS[0], label="gauss-newton"
-        )
-        known = [
-            (value, point.reference_seconds)
-            for value, point in zip(values, mine, strict=True)
-            if point.reference_seconds is not None
-        ]
-        axes.plot(
-            [value for value, _ in known],
-            [seconds for _, seconds in known],
-            "s--",
-            color=COLOURS[1],
-            label="proximal-nesterov",
-        )
-        axes.set_xscale("log", base=2 if varied != "n_pairs" else 10)
+    """Draw the time per pair over the dimension, near pairs and far pairs side by side."""
+    for axes, distance in zip(panels, DISTANCES, strict=True):
+        mine = [p for p in points if p.distance == distance and p.size.n_blocks == 1]
+        cut = [p for p in points if p.distance == distance and p.size.n_blocks > 1]
+        slow = [p for p in mine if p.reference_seconds is not None]
+        for some, style, label in ((mine, "o-", "gauss-newton"), (cut, "D", "in blocks")):
+            values = [p.seconds / p.size.n_pairs for p in some]
+            axes.plot(
+                [p.size.dimension for p in some], values, style, color=COLOURS[0], label=label
+            )
+        values = [(p.reference_seconds or 0.0) / p.size.n_pairs for p in slow]
+        places = [p.size.dimension for p in slow]
+        axes.plot(places, values, "s--", color=COLOURS[1], label="proximal-nesterov")
+        axes.set_xscale("log", base=2)
         axes.set_yscale("log")
-        axes.set_xlabel(_AXIS_NAMES[varied])
-        axes.set_xticks(values, [f"{value:,}" for value in values])
+        axes.set_xlabel(f"latent dimension, {distance} pairs")
+        dimensions = sorted({p.size.dimension for p in points})
+        axes.set_xticks(dimensions, [str(d) for d in dimensions])
         axes.minorticks_off()
-    panels[0].set_ylabel("seconds per batch")
-    panels[1].legend(loc="center", fontsize=8)  # between the two curves
+    panels[0].set_ylabel("seconds per pair")
+    panels[1].legend(loc="center right", fontsize=8)

@@ -14,7 +14,7 @@ from transop_paper.cli.bench_augment import bench_augment, bench_loop
 from transop_paper.cli.bench_data import bench_faces, bench_memory, bench_pairs
 
 if TYPE_CHECKING:
-    from transop_paper.bench.inference import InferenceBenchmark, SizeReport
+    from transop_paper.bench.inference import InferenceBenchmark, SizeReport, SweepPoint
     from transop_paper.bench.train import TrainBenchmark
 
 app = typer.Typer(help="Measure speed, with every contender in the same run.")
@@ -41,7 +41,7 @@ def inference(
         Path | None, typer.Option(help="Draw the paper's inference-time figure (.png or .svg).")
     ] = None,
     sweep: Annotated[
-        bool, typer.Option("--sweep", help="Vary latent dimension, operators and batch too.")
+        bool, typer.Option("--sweep", help="Also 10 to 512 dimensions, near and far pairs.")
     ] = False,
     scale: Annotated[
         str, typer.Option(help="full: the paper's sizes; quick: a small check in seconds.")
@@ -51,7 +51,13 @@ def inference(
 ) -> None:
     """Compare our coefficient inference with the solvers of the paper."""
     from transop.errors import UserError
-    from transop_paper.bench.inference import PAPER_SIZES, QUICK_SIZES, bench_inference
+    from transop_paper.bench.inference import (
+        PAPER_SIZES,
+        QUICK_SIZES,
+        QUICK_SWEEP,
+        SWEEP,
+        bench_inference,
+    )
 
     terminal: Terminal = ctx.obj
     sizes = {"full": PAPER_SIZES, "quick": QUICK_SIZES}
@@ -63,7 +69,7 @@ def inference(
         sizes[scale],
         repeats=repeats,
         learning_steps=400 if scale == "full" else 40,
-        sweep=sweep,
+        sweep=(SWEEP if scale == "full" else QUICK_SWEEP) if sweep else (),
         seed=seed,
         progress=terminal.progress,
     )
@@ -92,21 +98,29 @@ def _print_report(terminal: Terminal, report: InferenceBenchmark) -> None:
         _print_size(terminal, size)
     if report.sweep:
         terminal.result_table(
-            "Growth",
-            ["varied", "latent", "operators", "pairs", "ours, ms", "us / pair", "paper, s"],
+            "From few to many dimensions",
             [
-                [
-                    point.varied,
-                    str(point.size.dimension),
-                    str(point.size.n_operators),
-                    str(point.size.n_pairs),
-                    f"{point.seconds * 1e3:.3f}",
-                    f"{point.seconds / point.size.n_pairs * 1e6:.2f}",
-                    "" if point.reference_seconds is None else f"{point.reference_seconds:.2f}",
-                ]
-                for point in report.sweep
+                *("latent", "blocks", "operators", "pairs", "", "ours, ms", "us / pair"),
+                *("iterations", "converged", "paper, s", "ratio", "our/its"),
             ],
+            [_sweep_row(point) for point in report.sweep],
         )
+
+
+def _sweep_row(point: SweepPoint) -> list[str]:
+    size, theirs = point.size, point.reference_seconds
+    counts = (size.dimension, size.n_blocks, size.n_operators, size.n_pairs)
+    return [
+        *map(str, counts),
+        point.distance,
+        f"{point.seconds * 1e3:.2f}",
+        f"{point.seconds / size.n_pairs * 1e6:.1f}",
+        f"{point.iterations:.1f}",
+        f"{point.converged:.0%}",
+        "" if theirs is None else f"{theirs:.2f}",
+        "" if theirs is None else f"{theirs / point.seconds:,.0f}",
+        "" if point.objective_ratio is None else f"{point.objective_ratio:.5f}",
+    ]
 
 
 def _print_size(terminal: Terminal, report: SizeReport) -> None:

@@ -8,7 +8,13 @@ from transop.errors import UserError
 from transop.inference import infer_coefficients
 from transop_paper.bench.cost import measure_peak
 from transop_paper.bench.digit_operators import learn_operators, project_digits
-from transop_paper.bench.inference import OUR_SOLVER, Size, bench_inference, count_flops
+from transop_paper.bench.inference import (
+    OUR_SOLVER,
+    QUICK_SWEEP,
+    Size,
+    bench_inference,
+    count_flops,
+)
 from transop_paper.bench.inference_figure import draw_inference
 
 
@@ -89,3 +95,21 @@ def test_more_iterations_mean_more_operations():
 
 def test_the_peak_is_at_least_a_gigaflop():
     assert measure_peak(1, repeats=1) > 1e9
+
+
+def test_the_sweep_has_near_and_far_pairs_and_blocks():
+    report = bench_inference(
+        [Size(4, 5, 8)], solvers=(), repeats=1, learning_steps=2, sweep=QUICK_SWEEP
+    )
+    assert [(p.size.dimension, p.size.n_blocks, p.distance) for p in report.sweep] == [
+        (10, 1, "near"),
+        (10, 1, "far"),
+        (48, 3, "near"),
+        (48, 3, "far"),
+    ]
+    for point in report.sweep:
+        assert point.seconds < point.reference_seconds
+        assert point.objective_ratio <= 1.001
+        assert point.converged == 1
+    assert len(draw_inference(report).get_axes()) == 1 + 2
+    assert json.loads(json.dumps(asdict(report)))["sweep"][0]["distance"] == "near"

@@ -19,6 +19,7 @@ from transop.inference._workspace import Progress, Workspace, count_rows, quadra
 from transop.inference.gauss_newton_compiled import solve
 from transop.inference.gauss_newton_torch import solve_batched
 from transop.inference.problem import Problem
+from transop.operators import block_size
 
 
 def objective(operators, coefficients, z0, z1, weights):
@@ -269,7 +270,7 @@ def test_a_batch_gives_what_its_pairs_give_one_by_one(dtype, tolerance, rtol):
 
 
 def test_the_sizes_of_the_workspace_are_listed_in_its_own_order():
-    counts = count_rows(7, 5, quadrature_for(np.float32).many)
+    counts = count_rows(7, 1, 8, quadrature_for(np.float32).many)
     sizes = ("n_lanes", "n_operators", "dimension", "wide")
     assert (*sizes, *counts) == Workspace._fields
     assert all(rows > 0 for rows in counts.values())
@@ -393,3 +394,57 @@ def test_fifty_thousand_pairs_need_little_memory():
     tracemalloc.stop()
     assert len(converged) == 50_000
     assert peak < 2**28
+
+
+def test_wide_blocks_and_one_pair_at_a_time_share_one_answer_with_the_exact_jacobian():
+    # 44 dimensions are solved one pair at a time, padded to 48.
+    operators, z0, z1, weights, _ = planted(12, 44, 9, noise=0.05, dtype=np.float64)
+    found = run(operators, z0, z1, weights, tolerance=1e-9)
+    tensors = [torch.from_numpy(x) for x in (operators, z0, z1, weights)]
+    exact = solve_batched(
+        Problem(*tensors), torch.zeros(12, 9).double(), max_iterations=200, tolerance=1e-9
+    )
+    np.testing.assert_allclose(found[1], exact.objective, rtol=1e-6)
+    np.testing.assert_allclose(found[1], objective(operators, found[0], z0, z1, weights), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float32, 1e-4), (np.float64, 1e-5)])
+@pytest.mark.parametrize("distance", [0.3, 0.7])
+def test_sixty_four_dimensions_reach_the_objective_of_the_torch_back_end(dtype, rtol, distance):
+    rng = np.random.default_rng(3)
+    operators = rng.standard_normal((12, 64, 64))
+    operators /= np.linalg.norm(operators, axis=(1, 2), keepdims=True) / 2
+    z0 = rng.standard_normal((16, 64)) / 8
+    gap = rng.standard_normal((16, 64))
+    scale = distance * np.linalg.norm(z0, axis=1) / np.linalg.norm(gap, axis=1)
+    z1 = z0 + gap * scale[:, None]
+    weights = np.full((16, 12), 0.002)
+    found = run(*(x.astype(dtype) for x in (operators, z0, z1, weights)))
+    assert found[3].all()
+    tensors = [torch.from_numpy(x) for x in (operators, z0, z1, weights)]
+    exact = solve_batched(
+        Problem(*tensors), torch.zeros(16, 12).double(), max_iterations=200, tolerance=1e-8
+    )
+    np.testing.assert_allclose(found[1], exact.objective, rtol=rtol)
+    assert ((found[0] != 0).sum(1) > 0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shared", [True, False])
+def test_blocks_give_what_the_same_operators_give_undivided(dtype, shared, monkeypatch):
+    rng = np.random.default_rng(5)
+    operators = np.zeros((6, 36, 36))
+    for m in range(6):
+        for block in range(3) if shared else [m % 3]:
+            part = slice(12 * block, 12 * block + 12)
+            operators[m, part, part] = 0.3 * rng.standard_normal((12, 12))
+    z0 = rng.standard_normal((20, 36)) / 6
+    z1 = z0 + 0.05 * rng.standard_normal((20, 36))
+    problem = [x.astype(dtype) for x in (operators, z0, z1, np.full((20, 6), 0.002))]
+    assert block_size(torch.from_numpy(operators)) == 12
+    blocks = run(*problem)
+    monkeypatch.setattr(gauss_newton_compiled, "block_size", lambda matrices: matrices.shape[-1])
+    undivided = run(*problem)
+    rtol = 1e-4 if dtype == np.float32 else 1e-6
+    np.testing.assert_allclose(blocks[1], undivided[1], rtol=rtol)
+    np.testing.assert_allclose(blocks[0], undivided[0], atol=np.sqrt(rtol))
