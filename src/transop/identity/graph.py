@@ -19,7 +19,7 @@ from torch import Tensor
 
 from transop.errors import UserError
 
-# Measured on MNIST and Fashion-MNIST: six communities keep less identity than ten, and so do twenty.
+# Measured on MNIST and Fashion-MNIST: six communities keep less identity than ten, twenty too.
 _FEWEST, _MOST = 8, 14
 _IMAGES_EACH = 20  # a community of fewer on average says little
 _SMALLEST_SHARE = 0.005  # parts of the graph smaller than this do not count as communities
