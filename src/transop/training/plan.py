@@ -41,9 +41,10 @@ SHARES = {"autoencoder": 0.5, "operators": 0.2, "identity": 0.14, "closing": 0.1
 _WIDTHS = (8, 16, 32)
 _WIDER = 1.5  # twice the width takes at least so many times as long
 _FEWEST_EPOCHS, _FEWEST_STEPS = 12, 1_500  # below this a wider network is not worth its time
-_MOST_EPOCHS = {"autoencoder": 150.0, "operators": 60.0, "coefficient_encoder": 60.0}
+_MOST_EPOCHS = {"operators": 60.0, "coefficient_encoder": 60.0, "autoencoder": 300.0}
 _FEW_IMAGES, _MORE_EPOCHS = 1_000, 5  # few images may be seen so many times as often
-_MOST_STEPS = {"autoencoder": 40_000, "operators": 4_000, "coefficient_encoder": 4_000}
+# The network comes last: it gets the time that the others cannot use.
+_MOST_STEPS = {"operators": 4_000, "coefficient_encoder": 4_000, "autoencoder": 40_000}
 _MOST_ON_PAIRS = 0.3  # of the time; beyond that pairs are made of latents
 _TRIAL_SECONDS = 0.5
 # What a phase does beside its steps, in steps: choosing the objective, the scales of neighbours.
@@ -298,14 +299,17 @@ class _Planner:
 def with_epochs(settings: Settings, pace: Pace, seconds: float, n_images: int) -> Settings:
     """Give every phase as many epochs as fit into its share of the seconds for everything."""
     changes: dict[str, Any] = {}
+    unused = 0.0
     for phase, most_steps in _MOST_STEPS.items():
         share = SHARES["identity" if phase == "coefficient_encoder" else phase]
-        section = getattr(settings, phase)
+        section, step = getattr(settings, phase), getattr(pace, phase)
+        beside = _beside(settings, phase)
         per_epoch = max(1, n_images // section.batch_size)
-        n_steps = share * seconds / getattr(pace, phase)
-        n_steps = max(20.0, min(n_steps - _beside(settings, phase), most_steps))
+        available = share * seconds + (unused if phase == "autoencoder" else 0.0)
+        n_steps = max(20.0, min(available / step - beside, most_steps))
         most = _MOST_EPOCHS[phase] * (_MORE_EPOCHS if n_images <= _FEW_IMAGES else 1)
         epochs = min(n_steps / per_epoch, most)
+        unused += max(0.0, available - (epochs * per_epoch + beside) * step)
         changes[phase] = section.model_copy(update={"epochs": round(max(epochs, 0.01), 2)})
     n_classifier = min(2_000, max(200, 10 * n_images // 250))
     epochs = round(n_classifier / max(1, n_images // settings.classifier.batch_size), 2)
@@ -316,7 +320,7 @@ def with_epochs(settings: Settings, pace: Pace, seconds: float, n_images: int) -
 def estimate(settings: Settings, pace: Pace, n_images: int) -> dict[str, float]:
     """Say how many seconds each phase is going to take."""
     seconds = {"pairs": pace.pairs}
-    for phase in _MOST_STEPS:
+    for phase in ("autoencoder", "operators", "coefficient_encoder"):
         section = getattr(settings, phase)
         n_steps = section.epochs * max(1, n_images // section.batch_size)
         seconds[phase] = (n_steps + _beside(settings, phase)) * getattr(pace, phase)

@@ -46,8 +46,9 @@ def test_the_estimate_stays_within_the_minutes_and_more_minutes_mean_more_steps(
     pace = Pace(0.02, 0.004, 0.01, 1.0)
     few = with_epochs(short.settings, pace, 60, 10_000)
     many = with_epochs(short.settings, pace, 600, 10_000)
-    assert many.autoencoder.epochs == pytest.approx(10 * few.autoencoder.epochs, rel=0.01)
-    assert sum(estimate(few, pace, 10_000).values()) <= 60
+    assert many.autoencoder.epochs >= 10 * few.autoencoder.epochs
+    for settings, seconds in ((few, 60), (many, 600)):
+        assert 0.8 * seconds <= sum(estimate(settings, pace, 10_000).values()) <= seconds
 
 
 def test_a_slow_machine_keeps_the_default_objective(bars, monkeypatch):
