@@ -41,8 +41,8 @@ def main() -> None:
     options = parser.parse_args()
     found = [measure(path, options) for path in options.runs]
     table = summarise(found)
-    result = {"command": vars(options) | {"out": options.out.name}, "runs": found, "mean": table}
-    (options.out / "kept.json").write_text(json.dumps(result, indent=1, default=str))
+    result = {"split": options.split, "images": options.images, "runs": found, "mean": table}
+    (options.out / "kept.json").write_text(json.dumps(result, indent=1))
     print("length             " + "".join(f"{length:14.2f}" for length in LENGTHS))
     for source, row in table.items():
         cells = (f"{100 * mean:8.1f} ± {100 * half:3.1f}" for mean, half in row)
