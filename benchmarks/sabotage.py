@@ -276,7 +276,7 @@ SABOTAGES = (
     ),
     Sabotage(
         "test_spawned_workers_move_images_each_in_their_own_way",
-        "transop/augment/transform.py",
+        "transop/augment/draws.py",
         "(self.generator.initial_seed() + info.seed) % 2**63",
         "self.generator.initial_seed()",
     ),

@@ -67,13 +67,13 @@ def test_every_row_runs_and_leaves_table_and_picture(run, monkeypatch, capfd):
     folder = run / "table1"
     with (folder / "table1.csv").open() as file:
         table = list(csv.DictReader(file))
-    assert len(table) == 30
+    assert len(table) == 34
     assert {line["labels_used"] for line in table} >= {"the 100 labels only"}
     assert (folder / "table1.png").exists()
     with (folder / "differences.csv").open() as file:
-        assert len(list(csv.DictReader(file))) == 29
+        assert len(list(csv.DictReader(file))) == 33
     assert "semi-transport minus" in shown.out
-    assert len(list((folder / "results").glob("*.json"))) == 30
+    assert len(list((folder / "results").glob("*.json"))) == 34
 
 
 @pytest.mark.parametrize(("stored_size", "model_size"), [(12, 16), (200, 64)])

@@ -21,6 +21,7 @@ from transop.errors import UserError
 
 # Measured on MNIST and Fashion-MNIST: six communities keep less identity than ten, twenty too.
 _FEWEST, _MOST = 8, 14
+_COMPUTED = 21  # eigenvectors; asked for fewer, the iteration misses some of equal eigenvalues
 _IMAGES_EACH = 20  # a community of fewer on average says little
 _SMALLEST_SHARE = 0.005  # parts of the graph smaller than this do not count as communities
 _SPREADING_STEPS = 2  # how far memberships spread over edges before the network learns them
@@ -81,8 +82,9 @@ def find_communities(
     large = _large_parts(graph)
     core = graph[large][:, large]
     most = n_communities or max(2, min(_MOST, len(large) // _IMAGES_EACH))
-    values, vectors = _leading_eigenvectors(core, min(most + 1, len(large) - 2), seed)
-    k = n_communities or _largest_gap(values)
+    n_vectors = min(max(most + 1, _COMPUTED), len(large) - 2)
+    values, vectors = _leading_eigenvectors(core, n_vectors, seed)
+    k = n_communities or _largest_gap(values[: most + 1])
     rows = vectors[:, :k]
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     members = np.full(n, -1)

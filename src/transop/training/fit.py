@@ -82,6 +82,10 @@ def fit(
         images = source if labels is None else load_dataset(source, labels=labels)
         number = 0 if seed is None else check_seed("seed", seed)
         return fit_in_time(images, minutes, place, number, device or "auto", progress or silent)
+    if not isinstance(overrides, list | tuple):
+        raise SettingsError(
+            f"overrides = {show(overrides)}; pass a list such as ['autoencoder.epochs=2']"
+        )
     chosen = load_settings("demo" if recipe is None else recipe, overrides, changes=settings)
     named = isinstance(source, str | Path) and labels is None
     extra = [as_override("data.source", str(source))] if named else []

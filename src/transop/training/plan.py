@@ -47,6 +47,7 @@ _FEW_IMAGES, _MORE_EPOCHS = 1_000, 5  # few images may be seen so many times as 
 _MOST_STEPS = {"operators": 4_000, "coefficient_encoder": 4_000, "autoencoder": 40_000}
 _MOST_ON_PAIRS = 0.3  # of the time; beyond that pairs are made of latents
 _TRIAL_SECONDS = 0.5
+_MOST_CLOSING = 45.0  # seconds for pictures and report, however much time there is
 # What a phase does beside its steps, in steps: choosing the objective, the scales of neighbours.
 _BESIDE = {"autoencoder": 0, "operators": 800, "coefficient_encoder": 400}
 _USUAL = 64  # pixels; larger images cost time that few folders repay
@@ -170,7 +171,7 @@ class _Planner:
         seconds = {
             "planning": looked,
             **estimate(settings, pace, self.n),
-            "closing": SHARES["closing"] * time_left,
+            "closing": closing_seconds(time_left),
         }
         return FitPlan(settings, self.minutes, seconds, pace, tuple(self.reasons))
 
@@ -299,7 +300,7 @@ class _Planner:
 def with_epochs(settings: Settings, pace: Pace, seconds: float, n_images: int) -> Settings:
     """Give every phase as many epochs as fit into its share of the seconds for everything."""
     changes: dict[str, Any] = {}
-    unused = 0.0
+    unused = SHARES["closing"] * seconds - closing_seconds(seconds)
     for phase, most_steps in _MOST_STEPS.items():
         share = SHARES["identity" if phase == "coefficient_encoder" else phase]
         section, step = getattr(settings, phase), getattr(pace, phase)
@@ -315,6 +316,11 @@ def with_epochs(settings: Settings, pace: Pace, seconds: float, n_images: int) -
     epochs = round(n_classifier / max(1, n_images // settings.classifier.batch_size), 2)
     changes["classifier"] = settings.classifier.model_copy(update={"epochs": max(0.01, epochs)})
     return settings.model_copy(update=changes)
+
+
+def closing_seconds(seconds: float) -> float:
+    """Say how long pictures and report take, if there are so many seconds for everything."""
+    return min(SHARES["closing"] * seconds, _MOST_CLOSING)
 
 
 def estimate(settings: Settings, pace: Pace, n_images: int) -> dict[str, float]:

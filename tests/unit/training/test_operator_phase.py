@@ -196,8 +196,8 @@ def test_the_real_part_penalty_lowers_real_parts(make_session):
 def test_a_gradient_that_is_not_finite_never_reaches_the_operators(make_session, monkeypatch):
     calls = []
 
-    def spoil_the_seventh(*arguments):
-        losses, gradient = data_gradient(*arguments)
+    def spoil_the_seventh(*arguments, **options):
+        losses, gradient = data_gradient(*arguments, **options)
         calls.append(1)
         return losses, gradient * (float("nan") if len(calls) == 7 else 1)
 
