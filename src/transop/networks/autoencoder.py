@@ -268,6 +268,7 @@ class LastUp(nn.ConvTranspose2d):
     """
 
     def forward(self, maps: Tensor, output_size: list[int] | None = None) -> Tensor:
+        """Write maps as an image."""
         even = maps.shape[-1] % 2 == 0 and maps.shape[-2] % 2 == 0
         if torch.is_grad_enabled() or not (even and self.has_cells and output_size is None):
             return super().forward(maps, output_size)

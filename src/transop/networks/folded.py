@@ -96,7 +96,7 @@ def _fold(layers: nn.Sequential) -> nn.Sequential:
 def _write_channels_last(linear: nn.Module, maps: nn.Unflatten) -> None:
     """Sort the outputs of a linear layer so that all channels of a pixel are neighbours."""
     assert isinstance(linear, nn.Linear)
-    order = torch.arange(linear.out_features).unflatten(0, maps.unflattened_size)
+    order = torch.arange(linear.out_features).view(maps.unflattened_size)
     order = order.permute(1, 2, 0).flatten()
     linear.weight.data = linear.weight[order]
     linear.bias.data = linear.bias[order]
@@ -111,7 +111,7 @@ class _Unflatten(nn.Module):
         self._shape = (height, width, channels)
 
     def forward(self, rows: Tensor) -> Tensor:
-        return rows.unflatten(1, self._shape).permute(0, 3, 1, 2)
+        return rows.view(len(rows), *self._shape).permute(0, 3, 1, 2)
 
 
 class _Cells(nn.Module):
