@@ -206,6 +206,8 @@ class Loop:
 
     def _finish_step(self) -> None:
         must_stop = self._agree_on_step()
+        if self._session.threads is not None:
+            self._session.threads.check()
         self.step += 1
         self._steps_since_report += 1
         if self.step % self._report_every == 0 or self.step == self.n_steps or self._ended:

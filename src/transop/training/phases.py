@@ -22,7 +22,7 @@ from transop.progress import Progress, silent
 from transop.sharing import Ranks, is_first_process
 from transop.training.processes import run_on_several
 from transop.training.session import Session, check_devices, choose_device, count_processes
-from transop.training.threads import set_threads
+from transop.training.threads import ThreadWatch, threads_put_back
 
 logger = logging.getLogger(__name__)
 
@@ -85,12 +85,13 @@ def _work(
     """Do the whole run on one device, alone or as one of several."""
     session = Session(settings, folder, ranks, progress)
     session.recall_findings()
-    with session.catching_interrupts():
+    with session.catching_interrupts(), threads_put_back():
         images = load_and_record(
             folder, settings, dataset=dataset, writes=session.writes, progress=progress
         )
         if ranks.n_ranks == 1:  # several processes have shared out the threads already
-            set_threads(settings.runtime.threads, session.device)
+            session.threads = ThreadWatch(settings.runtime.threads, session.device)
+            session.threads.check()
         return _run_phases(session, plan, images)
 
 

@@ -27,6 +27,7 @@ from transop.files import make_folder
 from transop.progress import Progress, silent
 from transop.sharing import Ranks, is_launched
 from transop.training.shared_norm import share_batch_norm
+from transop.training.threads import ThreadWatch
 
 
 class EventFile:
@@ -72,6 +73,7 @@ class Session:
     findings: dict[tuple[str, str], str] = field(default_factory=dict)
     stop_requested: bool = False
     inside_loop: bool = False
+    threads: ThreadWatch | None = None
     _events: dict[str, EventFile] = field(default_factory=dict)
 
     @classmethod
