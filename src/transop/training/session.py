@@ -61,6 +61,19 @@ logger = logging.getLogger(__name__)
 _FEWEST_PROCESSES = 2  # may be asked for on any machine, to try several out
 
 
+@dataclass(frozen=True)
+class Deadline:
+    """When a phase must be done, whatever number of steps that allows.
+
+    Attributes:
+        when: by ``time.monotonic``.
+        most_epochs: as long as a phase may become where the machine is faster than expected.
+    """
+
+    when: float
+    most_epochs: float
+
+
 @dataclass
 class Session:
     """One run in progress."""
@@ -74,6 +87,7 @@ class Session:
     stop_requested: bool = False
     inside_loop: bool = False
     threads: ThreadWatch | None = None
+    deadlines: Mapping[str, Deadline] = field(default_factory=dict)  # by phase
     _events: dict[str, EventFile] = field(default_factory=dict)
 
     @classmethod
