@@ -70,7 +70,8 @@ than {pixel:.4f} (0 is black, 1 is white) and the classifier's answer for {chang
 
 - `model.safetensors`, `config.json`: the model; weights are stored in half precision and computed
   with in single precision.
-- `held-out.npz`: {images} test images, the first {per_class} of every class. Training never saw them.
+- `held-out.npz`: {images} test images, the first {per_class} of every class; training never saw
+  them.
 - `config.toml`, `data.json`, `environment.json`, `phases.json`, `metrics.jsonl`: settings, data,
   versions, results and loss curves (thinned) of the run.
 

@@ -6,7 +6,8 @@ commit, versions, hardware, seconds. A step whose file was made by the same comm
 commands that train continue a run that was stopped, so that reproduction may be interrupted and
 started again at any time. ``reproduce.json`` sums up how long everything took.
 
-To add a step, add a line to ``STEPS``; to show it in the docs, a table to ``transop_paper.numbers``.
+To add a measurement, add a step to ``STEPS``. To show it in the docs, add a table to
+``transop_paper.numbers``.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ _TINY = (
 _TRAIN = "transop train {recipe} --seed SEED --out {{work}}/{name}-SEED"
 _EXTRAPOLATE = (
     "python examples/measure_extrapolation.py {{work}}/{name}-SEED --residual 0.12 "
-    "--sparsity-weight 0.01 --pairs-per-class 1000 {more}--json {{work}}/extrapolation/{name}-SEED.json"
+    "--sparsity-weight 0.01 --pairs-per-class 1000 {more}"
+    "--json {{work}}/extrapolation/{name}-SEED.json"
 )
 _KEPT = "python benchmarks/kept_identity.py {{work}}/kept-{name} {runs}"
 
@@ -209,7 +211,8 @@ STEPS: tuple[Step, ...] = (
         "training-loops",
         "whole training loops with every augmentation",
         (
-            "transop bench loop --run {work}/mnist-0 --steps 15 --rounds 5 --json > {work}/loop.json",
+            "transop bench loop --run {work}/mnist-0 --steps 15 --rounds 5 --json "
+            "> {work}/loop.json",
         ),
         (),
         _file("loop.json"),

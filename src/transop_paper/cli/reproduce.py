@@ -40,10 +40,11 @@ def reproduce(ctx: typer.Context) -> None:
     terminal: Terminal = ctx.obj
     quick = ctx.params["quick"] or ctx.params["scale"] == "quick"
     root = clone()
+    out = ctx.params["out"] or (Path("build/reproduce") if quick else None)
     everything = Reproduction(
         root=root,
-        measurements=(ctx.params["out"] or _usual(root, quick)).absolute(),
-        work=root / ("build/reproduce" if quick else "runs/reproduce"),
+        measurements=root / (out or "docs/measurements"),
+        work=root / (out / "work" if out else "runs/reproduce"),
         given=_given(ctx.params["give"] or ()),
         is_quick=quick,
         say=terminal.notice,
@@ -74,10 +75,6 @@ def clone() -> Path:
         if not (here / part).exists():
             raise UserError(f"there is no '{part}' here; run this in a clone of the repository")
     return here
-
-
-def _usual(root: Path, quick: bool) -> Path:
-    return root / ("build/reproduce/measurements" if quick else "docs/measurements")
 
 
 def _given(words: list[str] | tuple[str, ...]) -> dict[str, str]:
