@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from transop.artifacts import describe_environment, read_json, write_json
-from transop.errors import UserError
+from transop.errors import ArtifactError, UserError
 from transop.files import make_folder
 from transop.run import Run
+from transop_paper.numbers import TABLES
 
 Collect = Callable[[Path], Mapping[str, Any]]  # reads a result out of the work folder
 Say = Callable[[str], None]
@@ -337,6 +338,7 @@ class Reproduction:
                 self.say(f"{step.name}: {error}")
                 failed.append(step.name)
         self._sum_up()
+        failed += [f"table {name}" for name in self._unreadable_tables()]
         if failed:
             raise UserError(f"these steps were not made: {', '.join(failed)}; the log says why")
 
@@ -415,6 +417,19 @@ class Reproduction:
             raise UserError(f"'{command}' ended with exit code {done.returncode}; see {log}")
         if target:
             Path(target).write_bytes(done.stdout)
+
+    def _unreadable_tables(self) -> list[str]:
+        """Write every table whose measurements are there; name those that cannot be written."""
+        names = []
+        for name, write in TABLES.items():
+            try:
+                write(lambda file: read_json(self.measurements / f"{file}.json"))
+            except ArtifactError:  # not measured
+                continue
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                self.say(f"table {name}: {type(error).__name__} {error}")
+                names.append(name)
+        return names
 
     def _sum_up(self) -> None:
         """Write how long every step took, and all together."""

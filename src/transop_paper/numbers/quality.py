@@ -1,29 +1,13 @@
-"""The tables of the docs, written from the stored measurements.
-
-A page marks a table like this, and nothing between the marks is written by hand:
-
-    <!-- numbers: kept-identity-mnist -->
-    ...
-    <!-- end -->
-
-``TABLES`` says how each name becomes a Markdown table, from the JSON files in docs/measurements. A
-test fails where a page shows anything else; ``transop paper numbers`` writes all tables anew.
-"""
+"""Tables of what was learned and of what went wrong."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
-from transop.artifacts import read_json, write_atomically
-from transop.errors import UserError, show
+from transop_paper.numbers.layout import Measurements, interval, table
 
-Measurements = Callable[[str], Any]  # gives the content of a JSON file by its name
-_BLOCK = re.compile(r"<!-- numbers: (?P<name>[^\n]*?) -->\n.*?<!-- end -->", re.DOTALL)
 _MOVES = (
     "operators, one scale each",
     "operators, local scales",
@@ -34,61 +18,6 @@ _MOVES = (
 )
 _SETS = {"fruits": "fruits", "celeba": "CelebA"}
 _LENGTHS = (0.4, 0.8, 1.6)
-_PHASES = ("autoencoder", "operators", "fine_tuning", "classifier", "coefficient_encoder")
-
-
-def refresh(text: str, folder: Path) -> str:
-    """Write every marked table of a page anew from the measurements in a folder."""
-
-    def read(name: str) -> Any:
-        return read_json(folder / f"{name}.json")
-
-    def table(found: re.Match[str]) -> str:
-        name = found["name"]
-        return f"<!-- numbers: {name} -->\n\n{render(name, read)}\n\n<!-- end -->"
-
-    return _BLOCK.sub(table, text)
-
-
-def render(name: str, read: Measurements) -> str:
-    """Write one table."""
-    if name not in TABLES:
-        raise UserError(f"there is no table {show(name)}; choose from {', '.join(TABLES)}")
-    return TABLES[name](read)
-
-
-def marked_tables(text: str) -> list[str]:
-    """List the names of the marked tables of a page."""
-    return [found["name"] for found in _BLOCK.finditer(text)]
-
-
-def refresh_pages(root: Path) -> list[Path]:
-    """Write the marked tables of README.md and of all pages below docs; give what changed."""
-    changed = []
-    for page in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
-        before = page.read_text("utf-8")
-        after = refresh(before, root / "docs" / "measurements")
-        if after != before:
-            write_atomically(page, after.encode())
-            changed.append(page)
-    return changed
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return re.sub(r"(?m)^\|  \|", "| |", text).replace("| --- ", "|---").replace("--- |", "---|")
-
-
-def interval(values: Sequence[float], *, unit: float = 100, digits: int = 1, sign: str = "") -> str:
-    """Write mean and half width of the 95 % interval (Student's t); no width of equal values."""
-    from scipy.stats import t as student
-
-    centre = f"{unit * mean(values):{sign}.{digits}f}"
-    if len(values) < 2 or stdev(values) == 0:
-        return centre
-    half = student.ppf(0.975, len(values) - 1) * stdev(values) / len(values) ** 0.5
-    return f"{centre} ± {unit * half:.{digits}f}"
 
 
 def _kept_identity(read: Measurements, *, file: str, title: str) -> str:
@@ -103,7 +32,7 @@ def _kept_identity(read: Measurements, *, file: str, title: str) -> str:
         [names[source], *(f"{100 * centre:.1f} ± {100 * half:.1f}" for centre, half in row)]
         for source, row in measured["mean"].items()
     ]
-    return _table([f"{title}, scales from", *lengths], rows)
+    return table([f"{title}, scales from", *lengths], rows)
 
 
 def _embeddings(read: Measurements, *, part: str, key: str, head: str, sign: str = "") -> str:
@@ -120,7 +49,7 @@ def _embeddings(read: Measurements, *, part: str, key: str, head: str, sign: str
         for move in _MOVES
     ]
     columns = [f"{title} {length}" for title in _SETS.values() for length in _LENGTHS]
-    return _table([head, *columns], rows)
+    return table([head, *columns], rows)
 
 
 def _embedding_paths(read: Measurements) -> str:
@@ -136,52 +65,22 @@ def _embedding_paths(read: Measurements) -> str:
         for line, words in lines.items():
             values = [[one["paths"][line][f"{key} {t}"] for one in found] for t in times]
             rows.append([f"{key}, {words}", *(interval(v, **style) for v in values)])
-    return _table(["CelebA", "t = 0.5", "1", "1.5", "2", "3"], rows)
-
-
-def _large_sets(read: Measurements) -> str:
-    measured = read("large-sets")
-    sizes, growth = measured["results"], measured["growth"]
-    names = list(sizes[0]["steps"])
-    rows = []
-    for name in names[1:]:
-        seconds = [one["steps"][name]["cpu_seconds"] for one in sizes]
-        overall, last = growth[name]["power_overall"], growth[name]["power_at_the_end"]
-        words = f"n^{overall:.1f}, n^{last:.1f} at the end"
-        rows.append([f"{name}: CPU seconds", *(f"{s:.2g}" for s in seconds), words])
-    recall = [f"{one['recall']:.3f}" for one in sizes]
-    rows.append(["recall of the neighbours", *recall, ""])
-    for words, step in (("while training the autoencoder", names[1]), ("of all steps", names[-1])):
-        peaks = [f"{one['steps'][step]['peak_megabytes']:.0f}" for one in sizes]
-        per_image = f"{growth[step]['bytes_per_image']:.0f} bytes per image"
-        rows.append([f"highest memory {words}, MB", *peaks, per_image])
-    return _table(["images", *(f"{one['n_images']:,}" for one in sizes), "growth"], rows)
-
-
-def _two_processes(read: Measurements) -> str:
-    speed = read("two-processes")["speed_up"]
-    columns = (*_PHASES, "whole command")
-    rows = [
-        [name, *(f"{row[column]:.1f}" for column in columns)]
-        for name, row in list(speed.items())[1:]
-    ]
-    head = [column.replace("fine_t", "fine-t").replace("_", " ") for column in columns]
-    return _table(["", *head], rows)
+    return table(["CelebA", "t = 0.5", "1", "1.5", "2", "3"], rows)
 
 
 def _kill_and_resume(read: Measurements) -> str:
     measured = read("kill-and-resume")
     aims = ", ".join(
-        f"{count} in {aim.replace('_', ' ')}"
+        f"{aim.replace('_', ' ')} {count}"
         for aim, count in sorted(measured["kills_by_aim"].items())
     )
     rows = [
-        ["kills", f"{measured['n_kills']}: {aims}"],
+        ["kills", f"{measured['n_kills']} ({aims})"],
         ["kills during a write", str(measured["n_while_writing"])],
         ["runs compared", str(measured["n_runs_compared"])],
         ["runs that ended differently", str(len(measured["different"]))],
     ]
-    return _table(
+    return table(
         ["stored run, [kill-and-resume.json](measurements/kill-and-resume.json)", ""], rows
     )
 
@@ -193,7 +92,7 @@ def _attack(read: Measurements) -> str:
     rows = [
         [kind, *(str(row[key]) for key in keys)] for kind, row in {**kinds, "all": total}.items()
     ]
-    return _table(["kind", *keys], rows)
+    return table(["kind", *keys], rows)
 
 
 def _recipes(read: Measurements, *, file: str) -> str:
@@ -223,7 +122,7 @@ def _recipes(read: Measurements, *, file: str) -> str:
         ["the same with one fixed scale, %", kept[1]],
     ]
     seeds = " / ".join(str(run["seed"]) for run in runs)
-    return _table(["quantity", f"seeds {seeds}"], rows)
+    return table(["quantity", f"seeds {seeds}"], rows)
 
 
 def _extrapolation(read: Measurements, *, file: str) -> str:
@@ -242,7 +141,7 @@ def _extrapolation(read: Measurements, *, file: str) -> str:
         row("control", lambda run, i: run["control"][i]),
         row("curvature", lambda run, i: run["paths"][i] - run["control"][i], sign="+"),
     ]
-    return _table(["t", *(f"{t:g}" for t in times)], rows)
+    return table(["t", *(f"{t:g}" for t in times)], rows)
 
 
 def _table1(read: Measurements, *, file: str) -> str:
@@ -252,11 +151,11 @@ def _table1(read: Measurements, *, file: str) -> str:
         cells = [row["title"], row["labels_used"], f"{row['mean']:.1f} ± {row['deviation']:.1f}"]
         cells.append("" if paper is None else f"{paper[0]:.1f} ± {paper[1]:.1f}")
         rows.append(cells)
-    return _table(["row", "labels used", "accuracy", "paper"], rows)
+    return table(["row", "labels used", "accuracy", "paper"], rows)
 
 
 # Name in a page's mark, and how the table is written.
-TABLES: dict[str, Callable[[Measurements], str]] = {
+QUALITY: dict[str, Callable[[Measurements], str]] = {
     "kept-identity-mnist": partial(_kept_identity, file="kept-identity-mnist", title="MNIST"),
     "kept-identity-fashion": partial(
         _kept_identity, file="kept-identity-fashion", title="Fashion-MNIST"
@@ -269,8 +168,6 @@ TABLES: dict[str, Callable[[Measurements], str]] = {
         _embeddings, part="few labels", key="gain", head="copies moved by", sign="+"
     ),
     "embeddings-paths": _embedding_paths,
-    "large-sets": _large_sets,
-    "two-processes": _two_processes,
     "kill-and-resume": _kill_and_resume,
     "attack": _attack,
     "recipe-mnist": partial(_recipes, file="recipe-mnist"),
