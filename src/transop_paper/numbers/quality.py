@@ -68,6 +68,38 @@ def _embedding_paths(read: Measurements) -> str:
     return table(["CelebA", "t = 0.5", "1", "1.5", "2", "3"], rows)
 
 
+def _embedding_turns(read: Measurements) -> str:
+    found = read("embeddings")["fruits"]["results"]
+    known, unknown, again = "turn, held-out angles", "turn, held-out objects", "turn again"
+    asked = {
+        "known objects at held-out angles": [
+            ("operators, mean coefficients of the object", known, "hit"),
+            ("mean difference of the object", known, "hit"),
+            ("linear map", known, "hit"),
+            ("linear map of the object", known, "hit"),
+        ],
+        "unknown objects": [
+            ("operators, mean coefficients", unknown, "hit"),
+            ("mean difference", unknown, "hit"),
+            ("linear map", unknown, "hit"),
+        ],
+        "half way between two frames 24° apart": [
+            ("operators of neighbours", again, "between: hit"),
+            ("straight line", again, "between: hit"),
+        ],
+        "as far again after a turn of 12°": [
+            ("operators of neighbours", again, "further: hit"),
+            ("straight line", again, "further: hit"),
+        ],
+    }
+    rows = [
+        [where if place == 0 else "", method, interval([one[part][method][key] for one in found])]
+        for where, methods in asked.items()
+        for place, (method, part, key) in enumerate(methods)
+    ]
+    return table(["", "method", "hits"], rows)
+
+
 def _kill_and_resume(read: Measurements) -> str:
     measured = read("kill-and-resume")
     aims = ", ".join(
@@ -168,6 +200,7 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
         _embeddings, part="few labels", key="gain", head="copies moved by", sign="+"
     ),
     "embeddings-paths": _embedding_paths,
+    "embeddings-turns": _embedding_turns,
     "kill-and-resume": _kill_and_resume,
     "attack": _attack,
     "recipe-mnist": partial(_recipes, file="recipe-mnist"),
