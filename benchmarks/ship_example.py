@@ -170,7 +170,7 @@ def write_example(run: Run, name: str, folder: Path) -> dict[str, Any]:
     if measured["pixel"] > TOLERANCE:
         sys.exit(f"half precision changes a pixel by {measured['pixel']:.3f}: not shipped")
     shipped = RunFolder(folder)
-    np.savez_compressed(shipped.held_out_file, x_test=images.images, y_test=images.labels)
+    np.savez_compressed(shipped.held_out_file, images=images.images, labels=images.labels)
     for file in ("config_file", "data_file", "environment_file", "phases_file"):
         shutil.copyfile(getattr(run.folder, file), getattr(shipped, file))
     lines = [json.dumps(record) + "\n" for record in thin(run.metrics)]

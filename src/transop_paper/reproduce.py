@@ -396,7 +396,9 @@ class Reproduction:
 
     def _execute(self, step: Step, command: str) -> None:
         """Run one command from the root of the clone; what it says goes to the step's log."""
-        words = shlex.split(command.format(work=self.work, **self.given))
+        words = shlex.split(command)
+        for name, place in {"work": str(self.work), **self.given}.items():
+            words = [word.replace(f"{{{name}}}", place) for word in words]
         target = None
         if ">" in words:
             target = words[words.index(">") + 1]

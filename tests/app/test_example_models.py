@@ -165,7 +165,7 @@ def test_a_run_that_carries_images_still_takes_the_data_it_is_given(full_run, tm
     shutil.copytree(full_run, folder)
     images = np.zeros((20, 1, 16, 16), np.uint8)
     images[:, 0, 3] = np.arange(20)[:, None]
-    np.savez_compressed(folder / "held-out.npz", x_test=images)
+    np.savez_compressed(folder / "held-out.npz", images=images)
     assert len(Run.open(folder).dataset) == 20
     source = tomllib.loads((folder / "config.toml").read_text())["data"]["source"]
     assert len(Run.open(folder, data=source).dataset) == 300

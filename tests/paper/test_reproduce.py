@@ -109,7 +109,7 @@ def test_what_a_command_prints_can_be_kept(make, tmp_path):
 
 
 def test_data_that_were_not_given_leave_a_step_out(make, tmp_path):
-    steps = (step("one", "python script.py {celeba} '{{}}'"), step("two", writes("two")))
+    steps = (step("one", "python script.py {celeba} x"), step("two", writes("two")))
     assert make(*steps) == ["two"]
     with pytest.raises(UserError, match="not made: one"):
         make(*steps, names=("one",))
