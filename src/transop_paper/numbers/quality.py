@@ -61,10 +61,12 @@ def _embedding_paths(read: Measurements) -> str:
     }
     times = ("0.5", "1.0", "1.5", "2.0", "3.0")
     rows = []
-    for key, style in (("distance", {"unit": 1, "digits": 2}), ("kept", {})):
+    for key, unit, digits in (("distance", 1, 2), ("kept", 100, 1)):
         for line, words in lines.items():
             values = [[one["paths"][line][f"{key} {t}"] for one in found] for t in times]
-            rows.append([f"{key}, {words}", *(interval(v, **style) for v in values)])
+            rows.append(
+                [f"{key}, {words}", *(interval(v, unit=unit, digits=digits) for v in values)]
+            )
     return table(["CelebA", "t = 0.5", "1", "1.5", "2", "3"], rows)
 
 
