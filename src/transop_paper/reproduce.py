@@ -100,7 +100,7 @@ _TINY = (
     "--set data.limit=400 --set autoencoder.width=4 --set autoencoder.epochs=2 "
     "--set pairs.strategy=pixel --set operators.epochs=2 --set fine_tuning.epochs=0.5 "
     "--set classifier.epochs=2 --set coefficient_encoder.epochs=1 "
-    "--set coefficient_encoder.distil_samples=500"
+    "--set coefficient_encoder.distil_samples=1000"
 )
 _TRAIN = "transop train {recipe} --seed SEED --out {{work}}/{name}-SEED"
 _EXTRAPOLATE = (
