@@ -44,11 +44,6 @@ def test_the_version_is_the_same_everywhere():
         assert re.search(rf"^## {re.escape(transop.__version__)}\b", changes, re.MULTILINE)
 
 
-def test_the_python_that_runs_this_is_one_we_promise():
-    running = f"Programming Language :: Python :: {sys.version_info[0]}.{sys.version_info[1]}"
-    assert running in PROJECT["classifiers"]
-
-
 def test_the_commands_of_the_reproduction_are_found():
     found = importlib.metadata.entry_points(group="transop.commands")
     assert {entry.name for entry in found} == set(PROJECT["entry-points"]["transop.commands"])
