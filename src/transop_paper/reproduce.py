@@ -149,7 +149,7 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
             (f"transop paper table1 --run {{work}}/{name}-0 --out {{work}}/table1-{name}",),
             (
                 f"transop paper table1 --run {{work}}/{name}-0 --out {{work}}/table1-{name} "
-                "--scale quick --rows none,transport --set n_steps=20",
+                "--scale quick --rows none,transport-encoder --set n_steps=20",
             ),
             _file(f"table1-{name}/table1.json"),
             after=(runs,),

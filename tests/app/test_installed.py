@@ -57,7 +57,7 @@ def test_the_explorer_serves_an_example(name, tmp_path):
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     try:
         address = process.stdout.readline().strip()
-        assert f"<title>transop explorer: {name}" in urllib.request.urlopen(address).read().decode()
+        assert f"transop explorer: {name}" in urllib.request.urlopen(address).read().decode()
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0
     finally:
