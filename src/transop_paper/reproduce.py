@@ -280,7 +280,7 @@ STEPS: tuple[Step, ...] = (
             "python benchmarks/large_sets.py --json {work}/large-sets.json "
             "--plot docs/pictures/large-sets.png",
         ),
-        ("python benchmarks/large_sets.py --sizes 2000 4000 --json {work}/large-sets.json",),
+        ("python benchmarks/large_sets.py --sizes 3000 6000 --json {work}/large-sets.json",),
         _file("large-sets.json"),
     ),
     Step(

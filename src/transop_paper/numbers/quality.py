@@ -122,9 +122,10 @@ def _kill_and_resume(read: Measurements) -> str:
 def _attack(read: Measurements) -> str:
     kinds = read("attack")["by_kind"]
     keys = ("tried", "used", "refused")
-    total = {key: sum(row[key] for row in kinds.values()) for key in keys}
+    total = {key: sum(row.get(key, 0) for row in kinds.values()) for key in keys}
     rows = [
-        [kind, *(str(row[key]) for key in keys)] for kind, row in {**kinds, "all": total}.items()
+        [kind, *(str(row.get(key, 0)) for key in keys)]
+        for kind, row in {**kinds, "all": total}.items()
     ]
     return table(["kind", *keys], rows)
 

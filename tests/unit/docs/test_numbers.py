@@ -88,6 +88,16 @@ def test_a_changed_measurement_changes_the_page(tmp_path):
     assert refresh(page, tmp_path) != refresh(page, MEASUREMENTS)
 
 
+def test_a_kind_of_attack_of_which_nothing_was_used_has_a_zero():
+    kinds = {"data": {"tried": 5, "refused": 5}, "http": {"tried": 2, "used": 2}}
+    text = render("attack", lambda _: {"by_kind": kinds})
+    assert text.splitlines()[2:] == [
+        "| data | 5 | 0 | 5 |",
+        "| http | 2 | 2 | 0 |",
+        "| all | 7 | 2 | 5 |",
+    ]
+
+
 def test_an_unknown_table_is_named():
     with pytest.raises(UserError, match="no table 'nonsense'; choose from kept-identity-mnist"):
         refresh("<!-- numbers: nonsense -->\n<!-- end -->", MEASUREMENTS)
