@@ -4,6 +4,8 @@
 #     make browser-test   the explorer's tests, in Chromium (installed if there is none)
 #     make paper    every figure of the paper on a small run, in build/paper
 #     make docs-pictures RUN=runs/mnist NAME=mnist   a run's figures into the pages of docs
+#     make package  sdist and wheel in dist/, installed and used in fresh environments
+#     make reproduce      every number of docs into docs/measurements; hours (QUICK=1: a small check)
 #     make lint     formatter, linter, type checker and import contracts
 #     make check    both of these: what pre-commit and CI run
 #     make venv     only the set-up
@@ -17,9 +19,11 @@ STAMP := $(VENV)/.set-up
 EXTRAS := all,dev
 PYTEST_ARGS ?=
 PAPER ?= build/paper
+REPRODUCE ?= build/reproduce
+DIST ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test browser-test paper docs-pictures lint check clean
+.PHONY: help venv demo test browser-test paper docs-pictures package reproduce lint check clean
 
 help:
 	@sed -n 's/^#     //p' Makefile
@@ -53,6 +57,15 @@ paper: $(STAMP)
 
 docs-pictures: $(STAMP)
 	$(BIN)/python benchmarks/docs_pictures.py $(RUN) $(NAME)
+
+package: $(STAMP)
+	.ci/package $(PYTHON) $(DIST) $(abspath $(VENV))
+
+# GIVE="--give celeba=FOLDER --give fruits=FILE" measures what needs those data too. Stopped, it
+# goes on where it was; the quick check always starts anew.
+reproduce: $(STAMP)
+	$(if $(QUICK),rm -rf $(REPRODUCE))
+	$(BIN)/transop paper reproduce $(if $(QUICK),--quick --out $(REPRODUCE)) $(GIVE)
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
