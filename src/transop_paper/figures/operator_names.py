@@ -27,7 +27,7 @@ from transop_paper.figures.shape_measures import MEASURES, measure_shapes
 _REACH = 0.3  # how far moves go to either side, in natural units, where slopes are measured
 _STEPS = 5
 _SHOWN, _FRAMES, _SHOWN_REACH = 3, 5, 0.5  # images of the strips, their frames and how far
-_RANDOM = 40  # operators drawn at random
+_RANDOM = 20  # operators drawn at random
 _ROW, _COLUMN, _NAMES, _HEAD = 0.5, 0.72, 1.75, 0.45  # inches
 NO_NAME = "no name"
 
@@ -39,7 +39,7 @@ def compute(run: PaperRun) -> Numbers:
             f"data set '{run.dataset.meta.name}' has {run.dataset.image_shape[0]} channels; shapes "
             "can only be measured in grey images, bright on a dark ground"
         )
-    rows = run.held_out_rows[: run.sized(40, 200)]
+    rows = run.held_out_rows[: run.sized(40, 150)]
     points, chosen = run.latents(rows), run.living_operators
     matrices = run.model.operators.operators.detach()
     d, n_random = points.shape[1], run.sized(10, _RANDOM)
@@ -147,7 +147,7 @@ def _draw_table(axes: Axes, numbers: Numbers) -> None:
     axes.spines[:].set_visible(False)
     for (row, column), value in np.ndenumerate(effect):
         colour = INK if size[row, column] > 0.6 * size.max() else "white"
-        style = {"ha": "center", "va": "center", "color": colour}
+        style: dict[str, Any] = {"ha": "center", "va": "center", "color": colour}
         axes.text(column, row - 0.12, f"{value:+.2f}", fontsize=8.5, **style)
         axes.text(column, row + 0.24, f"± {half_width[row, column]:.2f}", fontsize=6, **style)
     for row, name in enumerate(facts["names"]):

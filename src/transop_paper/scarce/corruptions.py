@@ -81,7 +81,8 @@ def motion_blur(images: Images, random: np.random.Generator, *, pixels: float) -
     angles = random.uniform(-np.pi / 4, np.pi / 4, len(images))
     direction = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     places = np.linspace(-pixels / 2, pixels / 2, 9)
-    return np.mean([_shift(images, place * direction) for place in places], axis=0)
+    seen: np.ndarray = np.mean([_shift(images, place * direction) for place in places], axis=0)
+    return seen
 
 
 def brightness(images: Images, _: np.random.Generator, *, added: float) -> Images:
@@ -112,7 +113,8 @@ def spatter(images: Images, random: np.random.Generator, *, share: float) -> Ima
     """Throw drops on every image: bright blots that cover a share of it."""
     wet = _blur(random.standard_normal(images.shape), 1.0)
     edge = np.quantile(wet, 1 - share, axis=(1, 2), keepdims=True)
-    return np.maximum(images, (0.5 + 4 * (wet - edge)).clip(0, 0.8))
+    covered: np.ndarray = np.maximum(images, (0.5 + 4 * (wet - edge)).clip(0, 0.8))
+    return covered
 
 
 def dotted_line(images: Images, random: np.random.Generator) -> Images:

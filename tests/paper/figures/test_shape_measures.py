@@ -32,7 +32,7 @@ def test_a_bar_is_as_thick_and_as_high_as_it_was_drawn():
     assert found["area"] == pytest.approx(24 * 4, rel=0.05)
     assert found["thickness"] == pytest.approx(4, rel=0.1)
     assert found["height"] == pytest.approx(0.98 * 24, rel=0.05)
-    assert found["width"] == pytest.approx(4, abs=0.5)
+    assert found["width"] == pytest.approx(4, abs=0.8)  # its soft rims count
     assert found["slant"] == pytest.approx(0, abs=0.1)
 
 
@@ -45,7 +45,7 @@ def test_a_ring_is_as_thick_as_its_line_and_as_long_as_its_circle(width):
     found = measured(ring(12, width))
     assert found["thickness"] == pytest.approx(width, rel=0.12)
     assert found["length"] == pytest.approx(2 * np.pi * 12, rel=0.09)
-    assert found["area"] == pytest.approx(2 * np.pi * 12 * width, rel=0.06)
+    assert found["area"] == pytest.approx(2 * np.pi * 12 * width, rel=0.12)
     assert found["width"] == pytest.approx(found["height"], rel=0.01)
 
 
@@ -53,7 +53,7 @@ def test_a_ring_is_as_thick_as_its_line_and_as_long_as_its_circle(width):
 def test_slant_is_the_angle_by_which_the_top_leans_to_the_right(shear):
     found, upright = measured(bar(24, 4, shear=shear)), measured(bar(24, 4))
     assert found["slant"] == pytest.approx(np.degrees(np.arctan(shear)), abs=1.0)
-    assert found["width"] == pytest.approx(upright["width"], abs=0.6)
+    assert found["width"] == pytest.approx(upright["width"], abs=0.8)
     assert found["height"] == pytest.approx(upright["height"], abs=0.6)
 
 
@@ -78,6 +78,17 @@ def test_thinning_leaves_a_line_of_one_pixel_in_the_middle():
     assert (columns.sum(0) == 1).all()
     assert set(np.nonzero(columns)[0]) <= {6, 7, 8}
     assert not (line & ~shape).any()
+
+
+def test_a_slanted_line_is_thinned_to_one_pixel_in_every_direction():
+    y, x = np.mgrid[:60, :60]
+    for slope in (1, -1, 0.5, -2):
+        line = thin(np.abs(y - 30 - slope * (x - 30)) < 4 * np.hypot(1, slope))
+        blocks = line[:-1, :-1].astype(int) + line[:-1, 1:] + line[1:, :-1] + line[1:, 1:]
+        assert blocks[15:-15, 15:-15].max() == 2
+        inner = line[20:-20, 20:-20]
+        expected = 20 * np.hypot(1, slope) / max(1, abs(slope))
+        assert skeleton_length(inner) == pytest.approx(expected, rel=0.15)
 
 
 def test_the_length_of_a_skeleton_counts_steps_and_diagonals_once():
