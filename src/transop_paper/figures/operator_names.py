@@ -39,10 +39,10 @@ def compute(run: PaperRun) -> Numbers:
             f"data set '{run.dataset.meta.name}' has {run.dataset.image_shape[0]} channels; shapes "
             "can only be measured in grey images, bright on a dark ground"
         )
-    rows = run.held_out_rows[: run.sized(40, 150)]
+    rows = run.held_out_rows[: run.sized(20, 150)]
     points, chosen = run.latents(rows), run.living_operators
     matrices = run.model.operators.operators.detach()
-    d, n_random = points.shape[1], run.sized(10, _RANDOM)
+    d, n_random = points.shape[1], run.sized(6, _RANDOM)
     drawn = torch.randn(n_random, d, d, generator=run.generator("random operators")).to(points)
     bar = run.progress([*matrices[chosen], *drawn], "operators", len(chosen) + n_random)
     slopes = np.stack([slopes_of(run, matrix, points) for matrix in bar])

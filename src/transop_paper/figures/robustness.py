@@ -86,7 +86,7 @@ def measure(
         "n_seeds": n_seeds,
         "n_tested": len(tests.labels),
         "n_steps": experiment.protocol.n_steps,
-        "mean": _means(table, names, sizes, changes),
+        "mean_accuracy": _means(table, names, sizes, changes),
     }
     return Numbers({"accuracy": table, "examples": examples}, facts)
 
