@@ -46,9 +46,9 @@ def _measure(image: Float[np.ndarray, "h w"]) -> list[float]:
     shape = shape[ndimage.find_objects(shape.astype(int))[0]]  # the rest is empty
     skeleton = thin(shape)
     radius = ndimage.distance_transform_edt(np.pad(shape, 1))[1:-1, 1:-1]
-    y, x = np.nonzero(large)
-    mass = large[y, x]
-    y, x = (axis - np.average(axis, weights=mass) for axis in (y, x))
+    rows, columns = np.nonzero(large)
+    mass = large[rows, columns]
+    y, x = (places - np.average(places, weights=mass) for places in (rows, columns))
     shear = float((mass * x * y).sum() / max((mass * y * y).sum(), 1e-12))
     return [
         shape.sum() / _ENLARGED**2,
