@@ -3,7 +3,7 @@
     python benchmarks/animation.py runs/mnist docs/pictures/animation.webp
 
 Each row is one operator, each column the most typical held-out image of a class. Every image swings
-to both sides, as far as nine of ten random moves of this operator would take it: the range that the
+to both sides, as far as 19 of 20 random moves of this operator would take it: the range that the
 coefficient encoder learned for it. The operators are those that may move images farthest.
 """
 
@@ -25,7 +25,7 @@ from transop.artifacts import write_atomically
 from transop.evaluation import measure_invariance
 from transop.plotting import compose_grid
 
-RANGE = math.log(10)  # nine of ten draws from a Laplace distribution are below so many scales
+RANGE = math.log(20)  # of 20 draws from a Laplace distribution 19 are below so many scales
 FRAMES, MILLISECONDS = 48, 60
 ENLARGED, GAP = 2, 2  # how many times, and pixels between images
 QUALITY = 60

@@ -1,10 +1,8 @@
 """How Sphinx builds the site from the Markdown files beside this one: ``make docs``."""
 
-import os
 import re
+from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("TRANSOP_CACHE", "unused")  # nothing here loads data
 
 from transop import __version__
 
@@ -18,43 +16,73 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
 ]
-suppress_warnings: list[str] = []
 
 # Pages and their order are in _toc.yml, so that the Markdown files need no directive for it.
 external_toc_path = "_toc.yml"
 exclude_patterns = ["measurements/*.md"]
 
 myst_heading_anchors = 4  # links to headings work as on a code host
-myst_enable_extensions = ["strikethrough"]
 
 html_theme = "furo"
 html_title = f"transop {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+toc_object_entries_show_parents = "hide"
+highlight_language = "none"  # of code that does not say what it is
 html_show_sphinx = html_copy_source = False
-copybutton_exclude = ".linenos, .gp, .go"
 
+autoclass_content = "both"  # arguments are described where they are, often at __init__
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
-napoleon_google_docstring, napoleon_numpy_docstring = True, False
+napoleon_numpy_docstring = False
 default_role = "code"
+nitpick_ignore_regex = [("py:(class|exc)", ".*")]  # types of other libraries have no page here
 
-# Files at the root of the repository are pages of the site too, under these names.
-_ROOT_PAGES = {
-    name: f"/project/{name.lower()}" for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY")
-}
+ROOT = Path(__file__).resolve().parents[1]
+ROOT_PAGES = ("CHANGELOG", "CONTRIBUTING", "SECURITY")  # shown as project/changelog and so on
+EQUATION = re.compile(r"\s*\[[A-Z]+\]  ")
+LITERAL = re.compile(r"(``.*?``|`.*?`)")
 
 
-def _link_root_pages(app: Any, page: str, source: list[str]) -> None:
-    """Let links to files at the root lead to their pages."""
-    for name, place in _ROOT_PAGES.items():
-        source[0] = re.sub(rf"\]\((\.\./)+{name}\.md", f"]({place}.md", source[0])
+def read_page(app: Any, page: str, source: list[str]) -> None:
+    """Show files at the root of the repository as pages, and let links to them lead there."""
+    name = page.removeprefix("project/").upper()
+    if name in ROOT_PAGES:
+        source[0] = (ROOT / f"{name}.md").read_text("utf-8").replace("](docs/", "](/")
+    source[0] = re.sub(
+        rf"\]\((?:\.\./)*({'|'.join(ROOT_PAGES)})\.md",
+        lambda link: f"](/project/{link[1].lower()}.md",
+        source[0],
+    )
+
+
+def read_docstring(
+    app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]
+) -> None:
+    """Take a docstring as the plain text that it is: no markup but backticks; equations as code."""
+    shown: list[str] = []
+    equation = False
+    for line in lines:
+        begins = EQUATION.match(line) is not None
+        equation = begins or (equation and bool(line.strip()))
+        if begins:
+            shown += ["::", ""]
+        shown.append(f"    {line}" if equation else _escape(line))
+    lines[:] = shown
+
+
+def _escape(line: str) -> str:
+    """Keep Sphinx from reading |z|, *b and name_ as markup."""
+    argument, text = re.match(r"(\s*\**\w+:(?= |$))?(.*)", line).groups("")  # type: ignore[union-attr]
+    parts = LITERAL.split(text)
+    parts[::2] = [re.sub(r"([|*\\]|(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
+    return argument + "".join(parts)
 
 
 def setup(app: Any) -> None:
-    """Called by Sphinx."""
-    app.connect("source-read", _link_root_pages)
+    """Connect the functions above; Sphinx calls this."""
+    app.connect("source-read", read_page)
+    app.connect("autodoc-process-docstring", read_docstring, priority=400)  # before napoleon
