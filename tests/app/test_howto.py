@@ -75,6 +75,10 @@ def desk(small_data, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         run_quietly(FIRST)
+    settings = folder / "runs" / "photos" / "config.toml"
+    text = settings.read_text()
+    assert "distil_samples = 60000" in text
+    settings.write_text(text.replace("distil_samples = 60000", "distil_samples = 1000"))
     return folder
 
 
