@@ -5,6 +5,8 @@
 #     make paper    every figure of the paper on a small run, in build/paper
 #     make docs     the documentation site, in build/docs
 #     make docs-pictures RUN=runs/mnist NAME=mnist   a run's figures into the pages of docs
+#     make package  sdist and wheel in dist/, installed and used in fresh environments
+#     make reproduce      every number of docs into docs/measurements; hours (QUICK=1: a small check)
 #     make lint     formatter, linter, type checker and import contracts
 #     make check    both of these: what pre-commit and CI run
 #     make venv     only the set-up
@@ -19,9 +21,11 @@ EXTRAS := all,dev,docs
 PYTEST_ARGS ?=
 PAPER ?= build/paper
 DOCS ?= build/docs
+REPRODUCE ?= build/reproduce
+DIST ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test browser-test paper docs docs-pictures lint check clean
+.PHONY: help venv demo test browser-test paper docs docs-pictures package reproduce lint check clean
 
 help:
 	@sed -n 's/^#     //p' Makefile
@@ -59,6 +63,15 @@ docs: $(STAMP)
 
 docs-pictures: $(STAMP)
 	$(BIN)/python benchmarks/docs_pictures.py $(RUN) $(NAME)
+
+package: $(STAMP)
+	.ci/package $(PYTHON) $(DIST) $(abspath $(VENV))
+
+# GIVE="--give celeba=FOLDER --give fruits=FILE" measures what needs those data too. Stopped, it
+# goes on where it was; the quick check always starts anew.
+reproduce: $(STAMP)
+	$(if $(QUICK),rm -rf $(REPRODUCE))
+	$(BIN)/transop paper reproduce $(if $(QUICK),--quick --out $(REPRODUCE)) $(GIVE)
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

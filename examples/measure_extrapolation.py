@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 
 from transop import ManifoldAutoencoder, Run
+from transop.artifacts import write_json
 from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
 from transop_paper.figures.companions import load_companion
 
@@ -35,6 +36,7 @@ def main() -> None:
     parser.add_argument("--residual", type=float, help="where paths end, as a share of |z1|")
     parser.add_argument("--sparsity-weight", type=float, help="of inference, if not the run's own")
     parser.add_argument("--classifier", type=Path, help="of another run, instead of this one's")
+    parser.add_argument("--json", type=Path, help="file to write the numbers to")
     wanted = parser.parse_args()
     run = Run.open(wanted.classifier or wanted.run)
     classify, dataset = run.model.classify, run.dataset
@@ -65,6 +67,21 @@ def main() -> None:
     print(f"mean relative residual {result.residual.mean():.3f}")
     print(f"mean share of the distance covered {result.share_covered.mean():.3f}")
     print(f"paths end at {result.stop:.2f} of what inference found")
+    if wanted.json is not None:
+        write_json(
+            wanted.json,
+            {
+                "run": run.name if wanted.classifier is None else wanted.run.name,
+                "pairs": len(first),
+                "times": TIMES,
+                "paths": result.accuracy(),
+                "control": result.control_accuracy(),
+                "half_width": half_width.tolist(),
+                "residual": float(result.residual.mean()),
+                "covered": float(result.share_covered.mean()),
+                "stop": float(result.stop),
+            },
+        )
 
 
 if __name__ == "__main__":

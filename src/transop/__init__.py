@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transop.run import Run
     from transop.training.fit import fit
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 _PUBLIC_NAMES: dict[str, str] = {
     "transport": "transop.operators",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from transop.artifacts import RunFolder, read_json
 from transop.config import PHASES, Settings, load_settings
-from transop.data import ImageDataset
+from transop.data import ImageDataset, load_dataset
 from transop.data.run_data import DataRecord, open_run_data
 from transop.errors import ArtifactError, UserError
 from transop.inputs import check_callable, check_device, check_flag, check_path
@@ -117,7 +118,13 @@ class Run:
 
     @cached_property
     def dataset(self) -> ImageDataset:
-        """The very images it was trained on, all splits; other images are refused."""
+        """The very images it was trained on, all splits; other images are refused.
+
+        A run that was passed on may carry some held-out images in place of the whole set.
+        """
+        if self.given_data is None and self.folder.held_out_file.is_file():
+            carried = load_dataset(self.folder.held_out_file)
+            return replace(carried, splits={"test": np.arange(len(carried))})
         return open_run_data(
             self.folder,
             self.settings,

@@ -83,6 +83,7 @@ class RunFolder:
     environment_file = _Inside("environment.json")  # versions, commit, seed and hardware
     model_file = _Inside("model.safetensors")  # the weights of what was learned so far
     data_file = _Inside("data.json")  # source, number, shape, classes and content hash
+    held_out_file = _Inside("held-out.npz")  # a run that is passed on: some images of its own
     metrics_file = _Inside("metrics.jsonl")  # one JSON object per line
     phases_file = _Inside("phases.json")  # which phases are done, and how long each took
     checkpoints = _Inside("checkpoints")  # folder of resumable states

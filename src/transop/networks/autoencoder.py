@@ -214,7 +214,7 @@ def _assemble(
         nn.ReLU(),
         nn.Unflatten(1, (written, sides[1], sides[1])),
         *_layers(nn.ConvTranspose2d, up),
-        _LastUp(up[-1][1], shape.channels, *last),
+        LastUp(up[-1][1], shape.channels, *last),
         nn.Sigmoid(),
     )
     return Autoencoder(shape, encoder, decoder)
@@ -252,13 +252,13 @@ def _pyramid(
         *written,
         nn.Unflatten(1, (maps[-1], side, side)),
         *up,
-        _LastUp(maps[1], shape.channels, 4, 2, 1, sizes[0] % 2),
+        LastUp(maps[1], shape.channels, 4, 2, 1, sizes[0] % 2),
         nn.Sigmoid(),
     )
     return Autoencoder(shape, encoder, decoder)
 
 
-class _LastUp(nn.ConvTranspose2d):
+class LastUp(nn.ConvTranspose2d):
     """A transposed convolution (kernel 4, stride 2) to an image: the same numbers, faster.
 
     Kernels for transposed convolutions compute many output channels side by side; an image has
@@ -268,19 +268,29 @@ class _LastUp(nn.ConvTranspose2d):
     """
 
     def forward(self, maps: Tensor, output_size: list[int] | None = None) -> Tensor:
+        """Write maps as an image."""
         even = maps.shape[-1] % 2 == 0 and maps.shape[-2] % 2 == 0
-        usual = self.padding == (1, 1) and self.output_padding == (0, 0) and output_size is None
-        if torch.is_grad_enabled() or not (even and usual):
+        if torch.is_grad_enabled() or not (even and self.has_cells and output_size is None):
             return super().forward(maps, output_size)
-        # A cell has 4 x 4 pixels and reads 4 x 4 inputs. Its pixel r takes from input a the
-        # kernel's entry r + 3 - 2 a, or nothing where the kernel has no such entry.
-        places = torch.arange(4, device=maps.device)
+        weight, bias = self.cells()
+        return pixel_shuffle(conv2d(maps, weight, bias, stride=2, padding=1).contiguous(), 4)
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether there is an ordinary convolution with the same numbers, for maps of even size."""
+        return self.padding == (1, 1) and self.output_padding == (0, 0)
+
+    def cells(self) -> tuple[Tensor, Tensor | None]:
+        """Give weight and bias of the ordinary convolution (kernel 4, stride 2, padding 1).
+
+        A cell has 4 x 4 pixels and reads 4 x 4 inputs. Its pixel r takes from input a the kernel's
+        entry r + 3 - 2 a, or nothing where the kernel has no such entry.
+        """
+        places = torch.arange(4, device=self.weight.device)
         entries = places[:, None] + 3 - 2 * places
         split = pad(self.weight, (3, 3, 3, 3))[:, :, entries + 3][..., entries + 3]
         weight = split.permute(1, 2, 4, 0, 3, 5).flatten(0, 2)
-        bias = None if self.bias is None else self.bias.repeat_interleave(16)
-        cells = conv2d(maps, weight, bias, stride=2, padding=1)
-        return pixel_shuffle(cells.contiguous(), 4)
+        return weight, None if self.bias is None else self.bias.repeat_interleave(16)
 
 
 def _hidden(inputs: int, outputs: int) -> list[nn.Module]:

@@ -10,11 +10,11 @@ from torch import Tensor
 _CHUNK = 128
 
 
-def in_chunks(function: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+def in_chunks(function: Callable[[Tensor], Tensor], inputs: Tensor, n_rows: int = _CHUNK) -> Tensor:
     """Apply a network to a few rows at a time, images laid out channels-last."""
     outputs = []
-    for start in range(0, max(1, len(inputs)), _CHUNK):
-        chunk = inputs[start : start + _CHUNK]
+    for start in range(0, max(1, len(inputs)), n_rows):
+        chunk = inputs[start : start + n_rows]
         if chunk.ndim == 4:
             chunk = chunk.contiguous(memory_format=torch.channels_last)
         outputs.append(function(chunk).contiguous())

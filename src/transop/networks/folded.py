@@ -7,10 +7,10 @@ from copy import deepcopy
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import relu_
+from torch.nn.functional import conv2d, pixel_shuffle, relu_
 from torch.nn.utils import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-from transop.networks.autoencoder import Autoencoder
+from transop.networks.autoencoder import Autoencoder, LastUp
 from transop.networks.chunks import in_chunks
 
 
@@ -32,6 +32,8 @@ class FoldedAutoencoder:
         self._weights = [weight.detach().clone() for weight in _weights(network)]
         self._given = self._weights[0].dtype
         self._used = self._given if dtype is None else dtype
+        # Half the bytes for a number: twice the rows fit into the cache.
+        self._n_rows = 128 * self._given.itemsize // self._used.itemsize
         self._encoder = _fold(network.encoder).to(self._used)
         self._decoder = _fold(network.decoder).to(self._used)
 
@@ -49,13 +51,14 @@ class FoldedAutoencoder:
     @torch.no_grad()
     def encode(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d"]:
         """Map images to raw latent vectors."""
-        return in_chunks(lambda chunk: self._encoder(chunk.to(self._used)), images).to(self._given)
+        latents = in_chunks(lambda chunk: self._encoder(chunk.to(self._used)), images, self._n_rows)
+        return latents.to(self._given)
 
     @torch.no_grad()
     def decode(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, "b c h w"]:
         """Map raw latent vectors to images with values in [0, 1]."""
         raw = latents.to(self._used)
-        return in_chunks(lambda chunk: self._decoder(chunk).to(self._given), raw)
+        return in_chunks(lambda chunk: self._decoder(chunk).to(self._given), raw, self._n_rows)
 
 
 def _weights(network: nn.Module) -> list[Tensor]:
@@ -77,12 +80,55 @@ def _fold(layers: nn.Sequential) -> nn.Sequential:
                 last = folded[-1]
                 assert isinstance(last, nn.Linear)
                 folded[-1] = fuse_linear_bn_eval(last, layer)
+            case LastUp() if layer.has_cells:
+                folded.append(_Cells(layer))
+            case nn.Unflatten():
+                _write_channels_last(folded[-2], layer)
+                folded.append(_Unflatten(layer))
             case nn.ReLU():
                 folded.append(_ReLU())
             case _:
                 folded.append(deepcopy(layer).eval())
     result = nn.Sequential(*folded).requires_grad_(False)
     return result.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+
+
+def _write_channels_last(linear: nn.Module, maps: nn.Unflatten) -> None:
+    """Sort the outputs of a linear layer so that all channels of a pixel are neighbours."""
+    assert isinstance(linear, nn.Linear)
+    order = torch.arange(linear.out_features).view(maps.unflattened_size)
+    order = order.permute(1, 2, 0).flatten()
+    linear.weight.data = linear.weight[order]
+    linear.bias.data = linear.bias[order]
+
+
+class _Unflatten(nn.Module):
+    """Makes maps of rows that `_write_channels_last` has sorted."""
+
+    def __init__(self, maps: nn.Unflatten) -> None:
+        super().__init__()
+        channels, height, width = maps.unflattened_size
+        self._shape = (height, width, channels)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return rows.view(len(rows), *self._shape).permute(0, 3, 1, 2)
+
+
+class _Cells(nn.Module):
+    """The last layer with the weights of its ordinary convolution ready to use."""
+
+    def __init__(self, layer: LastUp) -> None:
+        super().__init__()
+        self._layer = deepcopy(layer)
+        weight, bias = layer.cells()
+        self._weight = nn.Parameter(weight)
+        self._bias = None if bias is None else nn.Parameter(bias)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        if maps.shape[-1] % 2 or maps.shape[-2] % 2:
+            return self._layer(maps)  # type: ignore[no-any-return]
+        cells = conv2d(maps, self._weight, self._bias, stride=2, padding=1)
+        return pixel_shuffle(cells.contiguous(), 4)
 
 
 class _ReLU(nn.Module):

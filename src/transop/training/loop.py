@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -23,6 +24,8 @@ from transop.training.steps import Items, Order, schedule_rate, steps_in
 logger = logging.getLogger(__name__)
 
 _MOST_HALVINGS = 3
+_LOOK_AFTER = 0.1  # of the time or the steps that are left pass between two looks at the clock
+_WORTH_A_NEW_LENGTH = 0.05  # of the steps that are left
 
 
 class TrainingFailure(UserError):
@@ -102,6 +105,10 @@ class Loop:
         self._failed = self._ended = False
         self._good: dict[str, Any] = {}
         self._last_save = self._last_report = time.monotonic()
+        # Several devices would have to agree on every new length.
+        self._deadline = session.deadlines.get(phase) if session.ranks.n_ranks == 1 else None
+        self._bend = (0, 0.0)  # the step, and the share of the schedule, of the last new length
+        self._looked = (0, time.monotonic())  # the step and time of the last look at the clock
 
     @classmethod
     def over(
@@ -140,7 +147,12 @@ class Loop:
         """Give the learning rate of this step by the schedule of the phase's section."""
         schedule = getattr(self._settings, "schedule", "constant")
         peak = self._settings.learning_rate if peak is None else peak
-        return schedule_rate(optimiser, schedule, peak, self.step, self.n_steps)
+        step, share = self._bend
+        place: float = self.step
+        if step > 0:  # the rest of the schedule is stretched over the steps that are left
+            place = share + (1 - share) * (self.step - step) / (self.n_steps - step)
+            place *= self.n_steps
+        return schedule_rate(optimiser, schedule, peak, place, self.n_steps)
 
     def minimise(self, optimiser: Optimizer, value: Tensor) -> bool:
         """Take a gradient step on a loss by the schedule; none, and False, if it is not finite."""
@@ -152,13 +164,14 @@ class Loop:
     def __iter__(self) -> Iterator[int]:
         """Yield step numbers; between two of them checkpoints and reports are written."""
         self._restore()
-        remaining = range(self.step, self.n_steps)
-        bar = iter(self._session.progress(remaining, self.phase, len(remaining)))
-        shown = self.step
+        bar, shown, length = self._bar(), self.step, self.n_steps
         self._session.inside_loop = True
         self._last_save = self._last_report = time.monotonic()
+        self._looked = (self.step, self._last_save)
         try:
             while self.step < self.n_steps and not self._ended:
+                if self.n_steps != length:
+                    bar, shown, length = self._bar(), self.step, self.n_steps
                 if self.step >= shown:
                     shown = next(bar) + 1
                 yield self.step
@@ -169,6 +182,10 @@ class Loop:
             next(bar, None)  # lets the bar see its end
         finally:
             self._session.inside_loop = False
+
+    def _bar(self) -> Iterator[int]:
+        remaining = range(self.step, self.n_steps)
+        return iter(self._session.progress(remaining, self.phase, len(remaining)))
 
     def check(self, value: Tensor) -> bool:
         """Say whether a loss is finite; if not, the step is abandoned and rolled back."""
@@ -206,7 +223,10 @@ class Loop:
 
     def _finish_step(self) -> None:
         must_stop = self._agree_on_step()
+        if self._session.threads is not None:
+            self._session.threads.check()
         self.step += 1
+        self._look_at_clock()
         self._steps_since_report += 1
         if self.step % self._report_every == 0 or self.step == self.n_steps or self._ended:
             self._report()
@@ -223,6 +243,23 @@ class Loop:
         waited = time.monotonic() - self._last_save
         if waited >= self._session.settings.runtime.checkpoint_seconds:
             self.save()
+
+    def _look_at_clock(self) -> None:
+        """Make a phase that has a deadline longer or shorter, at the pace of the last steps."""
+        if self._deadline is None or self.step >= self.n_steps:
+            return
+        (step, then), now, end = self._looked, time.monotonic(), self._deadline.when
+        soon = now - then < _LOOK_AFTER * (end - then)
+        if soon and self.step - step < _LOOK_AFTER * (self.n_steps - step):
+            return
+        self._looked = (self.step, now)
+        left = int((end - now) * (self.step - step) / max(1e-9, now - then))
+        most = max(self.step, math.ceil(self._deadline.most_epochs * self.steps_per_epoch))
+        length = min(self.step + max(1, left), most)
+        if abs(length - self.n_steps) > _WORTH_A_NEW_LENGTH * (self.n_steps - self.step):
+            place, share = self._bend
+            done = share + (1 - share) * (self.step - place) / (self.n_steps - place)
+            self._bend, self.n_steps = (self.step, done), length
 
     def _agree_on_step(self) -> bool:
         """Average a step's numbers over devices; say whether any of them was asked to stop."""
@@ -280,6 +317,7 @@ class Loop:
             "halvings": self._halvings,
             "sums": dict(self._sums),
             "memory": self.memory,
+            "pace": [self.n_steps, *self._bend],
             "modules": {name: m.state_dict() for name, m in self._modules.items()},
             "optimisers": {name: o.state_dict() for name, o in self._optimisers.items()},
             "generators": {name: g.get_state() for name, g in self._generators.items()},
@@ -290,6 +328,9 @@ class Loop:
         self._halvings = state["halvings"]
         self._sums = dict(state["sums"])
         self.memory = state["memory"]
+        n_steps, bend, share = state.get("pace", (0, 0, 0.0))
+        if bend > 0:  # the length is no longer that of the settings
+            self.n_steps, self._bend = n_steps, (bend, share)
         for name, module in self._modules.items():
             module.load_state_dict(state["modules"][name])
         for name, optimiser in self._optimisers.items():

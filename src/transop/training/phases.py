@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -21,8 +21,14 @@ from transop.errors import ArtifactError
 from transop.progress import Progress, silent
 from transop.sharing import Ranks, is_first_process
 from transop.training.processes import run_on_several
-from transop.training.session import Session, check_devices, choose_device, count_processes
-from transop.training.threads import set_threads
+from transop.training.session import (
+    Deadline,
+    Session,
+    check_devices,
+    choose_device,
+    count_processes,
+)
+from transop.training.threads import ThreadWatch, threads_put_back
 
 logger = logging.getLogger(__name__)
 
@@ -41,11 +47,13 @@ class TrainingPlan(Generic[Trained]):
         load: opens the model that a run has stored so far.
         build: gives the untrained model: a module with ``phases`` and ``save_pretrained``.
         phases: names the phases in order; a phase whose name the model remembers is left out.
+        deadlines: of phases that are to end by the clock.
     """
 
     load: Callable[[Settings, Path, torch.device | None], Trained]
     build: Callable[[Session, ImageDataset], Trained]
     phases: Callable[[Settings, ImageDataset], dict[str, Phase]]
+    deadlines: Mapping[str, Deadline] = field(default_factory=dict)
 
 
 def train_phases(
@@ -83,14 +91,15 @@ def _work(
     progress: Progress,
 ) -> Trained:
     """Do the whole run on one device, alone or as one of several."""
-    session = Session(settings, folder, ranks, progress)
+    session = Session(settings, folder, ranks, progress, deadlines=plan.deadlines)
     session.recall_findings()
-    with session.catching_interrupts():
+    with session.catching_interrupts(), threads_put_back():
         images = load_and_record(
             folder, settings, dataset=dataset, writes=session.writes, progress=progress
         )
         if ranks.n_ranks == 1:  # several processes have shared out the threads already
-            set_threads(settings.runtime.threads, session.device)
+            session.threads = ThreadWatch(settings.runtime.threads, session.device)
+            session.threads.check()
         return _run_phases(session, plan, images)
 
 

@@ -301,21 +301,27 @@ def with_epochs(settings: Settings, pace: Pace, seconds: float, n_images: int) -
     """Give every phase as many epochs as fit into its share of the seconds for everything."""
     changes: dict[str, Any] = {}
     unused = SHARES["closing"] * seconds - closing_seconds(seconds)
-    for phase, most_steps in _MOST_STEPS.items():
+    for phase in _MOST_STEPS:
         share = SHARES["identity" if phase == "coefficient_encoder" else phase]
         section, step = getattr(settings, phase), getattr(pace, phase)
         beside = _beside(settings, phase)
         per_epoch = max(1, n_images // section.batch_size)
         available = share * seconds + (unused if phase == "autoencoder" else 0.0)
-        n_steps = max(20.0, min(available / step - beside, most_steps))
-        most = _MOST_EPOCHS[phase] * (_MORE_EPOCHS if n_images <= _FEW_IMAGES else 1)
-        epochs = min(n_steps / per_epoch, most)
+        epochs = max(20.0, available / step - beside) / per_epoch
+        epochs = min(epochs, most_epochs(settings, phase, n_images))
         unused += max(0.0, available - (epochs * per_epoch + beside) * step)
         changes[phase] = section.model_copy(update={"epochs": round(max(epochs, 0.01), 2)})
     n_classifier = min(2_000, max(200, 10 * n_images // 250))
     epochs = round(n_classifier / max(1, n_images // settings.classifier.batch_size), 2)
     changes["classifier"] = settings.classifier.model_copy(update={"epochs": max(0.01, epochs)})
     return settings.model_copy(update=changes)
+
+
+def most_epochs(settings: Settings, phase: str, n_images: int) -> float:
+    """Say how many epochs of a phase are useful, whatever the time."""
+    per_epoch: int = max(1, n_images // getattr(settings, phase).batch_size)
+    most = _MOST_EPOCHS[phase] * (_MORE_EPOCHS if n_images <= _FEW_IMAGES else 1)
+    return min(_MOST_STEPS[phase] / per_epoch, most)
 
 
 def closing_seconds(seconds: float) -> float:

@@ -27,6 +27,7 @@ from transop.files import make_folder
 from transop.progress import Progress, silent
 from transop.sharing import Ranks, is_launched
 from transop.training.shared_norm import share_batch_norm
+from transop.training.threads import ThreadWatch
 
 
 class EventFile:
@@ -60,6 +61,19 @@ logger = logging.getLogger(__name__)
 _FEWEST_PROCESSES = 2  # may be asked for on any machine, to try several out
 
 
+@dataclass(frozen=True)
+class Deadline:
+    """When a phase must be done, whatever number of steps that allows.
+
+    Attributes:
+        when: by ``time.monotonic``.
+        most_epochs: as long as a phase may become where the machine is faster than expected.
+    """
+
+    when: float
+    most_epochs: float
+
+
 @dataclass
 class Session:
     """One run in progress."""
@@ -72,6 +86,8 @@ class Session:
     findings: dict[tuple[str, str], str] = field(default_factory=dict)
     stop_requested: bool = False
     inside_loop: bool = False
+    threads: ThreadWatch | None = None
+    deadlines: Mapping[str, Deadline] = field(default_factory=dict)  # by phase
     _events: dict[str, EventFile] = field(default_factory=dict)
 
     @classmethod

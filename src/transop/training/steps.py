@@ -68,7 +68,7 @@ def steps_in(epochs: float, n_items: int, batch_size: int) -> tuple[int, int]:
 
 
 def schedule_rate(
-    optimiser: Optimizer, schedule: str, peak: float, step: int, n_steps: int
+    optimiser: Optimizer, schedule: str, peak: float, step: float, n_steps: int
 ) -> float:
     """Give the learning rate of a step, which is at most ``peak``.
 
@@ -85,7 +85,7 @@ def schedule_rate(
     return peak
 
 
-def _one_cycle(peak: float, step: int, n_steps: int) -> tuple[float, float]:
+def _one_cycle(peak: float, step: float, n_steps: int) -> tuple[float, float]:
     top = _WARM_UP * n_steps - 1
     if step <= top:
         part = step / top if top > 0 else 1.0

@@ -9,16 +9,70 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.functional import conv2d
 
 logger = logging.getLogger(__name__)
 
 _SECONDS = 0.25  # for each number of threads that is tried
-_WORTH_TELLING = 1.5  # how much faster fewer threads must be
+_WORTH_CHANGING = 1.3  # how much faster another number must be
+_EVERY = 60.0  # seconds between two trials
+
+
+class ThreadWatch:
+    """Keeps torch on the number of threads that is fast, as other programs come and go.
+
+    It does nothing where somebody has chosen: by ``runtime.threads`` or ``OMP_NUM_THREADS``. A
+    different number of threads rounds differently, so choose one for results that are equal to
+    the last bit.
+    """
+
+    def __init__(self, wanted: int | None, device: torch.device) -> None:
+        """Set what the settings ask for.
+
+        Args:
+            wanted: the number in the settings; None leaves the choice to the watch.
+            device: where training computes.
+        """
+        if wanted is not None:
+            torch.set_num_threads(wanted)
+        self._most = torch.get_num_threads()
+        chosen = wanted is not None or "OMP_NUM_THREADS" in os.environ
+        self._works = not chosen and device.type == "cpu" and self._most > 1
+        self._next = 0.0
+
+    def check(self) -> None:
+        """Try the numbers of threads, at most once a minute, and take the fastest."""
+        if not self._works or time.monotonic() < self._next:
+            return
+        seconds, now = time_threads(self._most), torch.get_num_threads()
+        best = min(seconds, key=seconds.__getitem__)
+        if seconds[now] > _WORTH_CHANGING * seconds[best]:
+            torch.set_num_threads(best)
+            logger.warning(
+                "%s: training with %d instead of %d threads, %.1f times as fast "
+                "(--set runtime.threads=N fixes the number)",
+                "other programs are using this machine" if best < now else "cores are free again",
+                best,
+                now,
+                seconds[now] / seconds[best],
+            )
+        self._next = time.monotonic() + _EVERY
+
+
+@contextmanager
+def threads_put_back() -> Iterator[None]:
+    """Give torch back the threads it had, whatever number was used in between."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def time_calls(work: Callable[[], Any], seconds: float, *, most: int | None = None) -> float:
@@ -30,43 +84,32 @@ def time_calls(work: Callable[[], Any], seconds: float, *, most: int | None = No
     return (time.perf_counter() - start) / n_calls
 
 
-def time_threads() -> dict[int, float]:
-    """Time a small convolution with all of torch's threads, half of them, and one."""
-    before = torch.get_num_threads()
-    images, weights = torch.rand(64, 16, 32, 32), torch.rand(32, 16, 3, 3)
+def time_threads(most: int | None = None) -> dict[int, float]:
+    """Time a small piece of training with several threads, half of them, and one.
+
+    Args:
+        most: the largest number to try; what torch uses now if left out.
+    """
+    most = torch.get_num_threads() if most is None else most
+    images = torch.ones(64, 32, 16, 16)
+    weights = [torch.full((32, 32, 3, 3), 1e-3, requires_grad=True) for _ in range(4)]
     seconds = {}
-    try:
-        for n_threads in sorted({before, max(1, before // 2), 1}, reverse=True):
+    with threads_put_back():
+        for n_threads in sorted({most, max(1, most // 2), 1}):
             torch.set_num_threads(n_threads)
-            conv2d(images, weights)
-            seconds[n_threads] = time_calls(lambda: conv2d(images, weights), _SECONDS)
-    finally:
-        torch.set_num_threads(before)
+            seconds[n_threads] = time_calls(lambda: _learn(images, weights), _SECONDS)
     return seconds
+
+
+@torch.enable_grad()
+def _learn(images: Tensor, weights: list[Tensor]) -> None:
+    """Go forwards and backwards: many short operations, which all threads must finish together."""
+    for weight in weights:
+        images = conv2d(images, weight, padding=1).relu()
+    torch.autograd.grad(images.mean(), weights)
 
 
 def fastest_threads() -> int:
     """Choose the number of threads that is fastest right now."""
     seconds = time_threads()
     return min(seconds, key=seconds.__getitem__)
-
-
-def set_threads(wanted: int | None, device: torch.device) -> None:
-    """Use as many threads as the settings ask for; without a wish, tell where fewer are faster."""
-    if wanted is not None:
-        torch.set_num_threads(wanted)
-        return
-    now = torch.get_num_threads()
-    if device.type != "cpu" or now == 1 or "OMP_NUM_THREADS" in os.environ:
-        return
-    seconds = time_threads()
-    best = min(seconds, key=seconds.__getitem__)
-    if seconds[now] > _WORTH_TELLING * seconds[best]:
-        logger.warning(
-            "other programs are using this machine: %d threads are %.1f times as slow as %d; "
-            "end the other programs, or train with --set runtime.threads=%d",
-            now,
-            seconds[now] / seconds[best],
-            best,
-            best,
-        )

@@ -16,7 +16,8 @@ from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
 from transop.training.fit import build_model, load_model, wanted_phases
 from transop.training.phases import Phase, TrainingPlan, train_phases
-from transop.training.plan import SHARES, FitPlan, make_plan, with_epochs
+from transop.training.plan import SHARES, FitPlan, make_plan, most_epochs, with_epochs
+from transop.training.session import Deadline
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,9 @@ def train_in_time(
     """
     settings, end = plan.settings, start + 60 * plan.minutes
     model: ManifoldAutoencoder | None = None
+    later = (part for part in plan.seconds if part not in ("planning", "autoencoder"))
+    most = most_epochs(settings, "autoencoder", len(images.splits["train"]))
+    network = Deadline(end - sum(plan.seconds[part] for part in later), most)
     for number, stage in enumerate(_STAGES):
         left = max(1.0, end - time.monotonic())
         if number > 0:
@@ -80,15 +84,25 @@ def train_in_time(
         model = train_phases(
             settings,
             folder,
-            TrainingPlan(load_model, build_model, phases),
+            TrainingPlan(load_model, build_model, phases, {"autoencoder": network}),
             dataset=None if named and number == 0 else images,
             resume=number > 0,
             progress=progress,
         )
         if number == 0:
-            settings = load_settings(folder.config_file)  # with the source that was recorded
+            settings = _as_trained(load_settings(folder.config_file), folder)
     assert model is not None
     return model
+
+
+def _as_trained(settings: Settings, folder: RunFolder) -> Settings:
+    """Let the settings say how many epochs of the network the clock allowed."""
+    lines = [line for line in folder.read_metrics() if line.get("phase") == "autoencoder"]
+    epochs = max((line["epoch"] for line in lines if "epoch" in line), default=None)
+    if epochs is None:
+        return settings
+    section = settings.autoencoder.model_copy(update={"epochs": round(epochs, 2)})
+    return settings.model_copy(update={"autoencoder": section})
 
 
 def _fit_into(

@@ -3,10 +3,12 @@
 import signal
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from transop.errors import UserError
 from transop.extras import require
 from transop_app.cli import options
 from transop_app.cli.terminal import Terminal
@@ -14,7 +16,17 @@ from transop_app.cli.terminal import Terminal
 
 def explore(
     ctx: typer.Context,
-    run: options.Run,
+    run: Annotated[
+        Path | None,
+        typer.Argument(metavar="[RUN]", help="A run folder.", callback=options.find_run),
+    ] = None,
+    example: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Show a shipped model in place of a run: mnist or fashion-mnist.",
+        ),
+    ] = None,
     data: options.Data = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 lets the network in.")
@@ -38,7 +50,7 @@ def explore(
     from transop_app.explorer import ExploredRun
     from transop_app.explorer.server import is_loopback, serving
 
-    opened = ExploredRun.open(run, data=data)
+    opened = ExploredRun.open(_chosen(run, example), data=data)
     if not is_loopback(host):
         terminal.stderr.print(
             f"warning: --host {host}: everybody who can reach this machine can use the page, "
@@ -54,3 +66,14 @@ def explore(
             while True:
                 time.sleep(3600)
     terminal.notice("stopped")
+
+
+def _chosen(run: Path | None, example: str | None) -> Path:
+    """Give the folder of the run or of the example, one of which must be named."""
+    if run is not None and example is None:
+        return run
+    if example is None or run is not None:
+        raise UserError("explore needs either a run folder or --example NAME")
+    from transop_app.examples import example_folder
+
+    return example_folder(example)

@@ -5,7 +5,22 @@ from typing import Annotated
 
 import typer
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+_EXAMPLE = "example:"
+
+
+def find_run(run: Path | None) -> Path | None:
+    """Give a run's folder; ``example:NAME`` is a shipped one, copied to the user's cache."""
+    if run is None or not str(run).startswith(_EXAMPLE):
+        return run
+    from transop_app.examples import example_folder
+
+    return example_folder(str(run).removeprefix(_EXAMPLE))
+
+
+Run = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="A run folder, or example:NAME.", callback=find_run),
+]
 Recipe = Annotated[
     str, typer.Argument(metavar="RECIPE", help="A shipped recipe's name, or a TOML file.")
 ]

@@ -10,6 +10,14 @@ import typer
 
 from transop.extras import require
 from transop_app.cli import Terminal, options
+from transop_paper.cli.reproduce import (
+    GiveOption,
+    ListOption,
+    OnlyOption,
+    QuickOption,
+    reproduce,
+    write_numbers,
+)
 from transop_paper.cli.table1 import (
     ChangesOption,
     DatasetOption,
@@ -28,7 +36,10 @@ if TYPE_CHECKING:
 def paper(
     ctx: typer.Context,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A figure's name, or all; none lists them.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="A figure, all, reproduce or numbers; none lists the figures."
+        ),
     ] = "",
     run: Annotated[
         Path | None, typer.Option(help="A trained run; without one a quick run is used.")
@@ -55,6 +66,10 @@ def paper(
     changes: ChangesOption = None,
     processes: ProcessesOption = 1,
     force: ForceOption = False,
+    quick: QuickOption = False,
+    only: OnlyOption = None,
+    list_steps: ListOption = False,
+    give: GiveOption = None,
     as_json: options.Json = False,
 ) -> None:
     """Compute a figure of the paper, write its numbers, draw it.
@@ -71,8 +86,8 @@ def paper(
     if not name:
         _list_figures(terminal, as_json)
         return
-    if name == "table1":
-        make_table(ctx)
+    if name in _OTHERS:
+        _OTHERS[name](ctx)
         return
     if name != "all" and name not in FIGURES:
         raise UserError(
@@ -90,6 +105,10 @@ def paper(
     else:
         for paths in written.values():
             terminal.result(str(next(path for path in paths if path.suffix == ".png")))
+
+
+# What has no figure of its own kind.
+_OTHERS = {"table1": make_table, "reproduce": reproduce, "numbers": write_numbers}
 
 
 def _list_figures(terminal: Terminal, as_json: bool) -> None:

@@ -68,6 +68,7 @@ def compute(run: PaperRun) -> Numbers:
         "best_share": [round(float(value), 4) for value in reached],
         "moved": [name for name, value in zip(names, reached, strict=True) if value > 0],
         "n_moved": int((reached > 0).sum()),
+        "n_moved_from_a_quarter_of_the_starts": int((reached >= 0.25).sum()),
         "n_moved_from_half_the_starts": int((reached >= 0.5).sum()),
         "rows": rows.tolist(),
     }

@@ -133,7 +133,7 @@ def run_row(experiment: Experiment, row: Row, seed: int, *, force: bool = False)
 
     The seed decides the labelled images, the first weights and the augmentations.
     """
-    file, identity = experiment.result_file(row, seed), _identity(experiment, row, seed)
+    file, identity = experiment.result_file(row, seed), identify(experiment, row, seed)
     if file.exists() and not force:
         stored: dict[str, Any] = read_json(file)
         if stored.get("identity") != identity:
@@ -144,7 +144,7 @@ def run_row(experiment: Experiment, row: Row, seed: int, *, force: bool = False)
         return stored
     start = time.monotonic()
     if row.unlabelled is None:
-        classify, facts = _train_on_labelled(experiment, row, seed)
+        classify, facts = train_on_labelled(experiment, row, seed)
     else:
         _, labels, known = draw_labelled(experiment.dataset, experiment.protocol.n_per_class, seed)
         classify, found = UnlabelledRow(experiment, row, seed, known, labels).train()
@@ -168,9 +168,10 @@ def run_row(experiment: Experiment, row: Row, seed: int, *, force: bool = False)
     return result
 
 
-def _train_on_labelled(
+def train_on_labelled(
     experiment: Experiment, row: Row, seed: int
 ) -> tuple[Classify, dict[str, Any]]:
+    """Train the small network on the labelled images of a seed; say how that went."""
     start, protocol = time.monotonic(), experiment.protocol
     images, labels, _ = draw_labelled(experiment.dataset, protocol.n_per_class, seed)
     training_images = make_training_images(experiment, row, seed, images, labels)
@@ -221,7 +222,7 @@ def make_training_images(
     )
 
 
-def _identity(experiment: Experiment, row: Row, seed: int) -> dict[str, Any]:
+def identify(experiment: Experiment, row: Row, seed: int) -> dict[str, Any]:
     """Collect all that decides a result, so that no result is taken for another."""
     settings = dataclasses.asdict(row)
     decisive = set(settings) - {"title", "paper"} if row.needs_model else _FIXED_SETTINGS

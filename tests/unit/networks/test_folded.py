@@ -17,6 +17,7 @@ from transop.networks import (
 KINDS = [
     ("mnist", 28, 1),
     ("mnist", 20, 3),
+    ("conv", 30, 1),
     ("celeba", 32, 3),
     ("conv32", 32, 3),
     ("conv", 37, 1),

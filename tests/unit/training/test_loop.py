@@ -1,7 +1,11 @@
+import itertools
+
 import pytest
 import torch
 
+from transop.training import loop as loop_module
 from transop.training.loop import Loop, TrainingFailure
+from transop.training.session import Deadline
 from transop.training.steps import steps_in
 
 
@@ -182,3 +186,77 @@ def test_automatic_precision_is_single_where_torch_cannot_tell(make_session, mon
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     module = torch.nn.Linear(3, 2)
     assert make_session("runtime.precision=auto").set_up(module) is module
+
+
+class Clock:
+    """A clock that goes on by so many seconds with every step."""
+
+    def __init__(self, monkeypatch, seconds):
+        self.now, self.seconds = 1_000.0, seconds
+        monkeypatch.setattr(loop_module.time, "monotonic", lambda: self.now)
+
+    def follow(self, loop):
+        rates = []
+        optimiser = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])
+        for _ in loop:
+            rates.append(loop.rate(optimiser, 1.0))
+            self.now += self.seconds
+        return rates
+
+
+def timed_loop(session, n_steps, most_epochs=1_000.0, after=100.0):
+    session.deadlines = {"toy": Deadline(loop_module.time.monotonic() + after, most_epochs)}
+    loop, _, _ = start(session, n_steps)
+    loop._settings = type("Section", (), {"schedule": "one-cycle", "learning_rate": 1.0})
+    return loop
+
+
+@pytest.mark.parametrize("seconds", [0.25, 0.5, 1.0, 4.0])
+def test_a_phase_with_a_deadline_ends_in_time_whatever_the_pace(make_session, monkeypatch, seconds):
+    clock = Clock(monkeypatch, seconds)
+    loop = timed_loop(make_session(), n_steps=100)  # planned with one second for a step
+    rates = clock.follow(loop)
+    assert abs(clock.now - 1_100) <= 5
+    assert rates[-1] < 0.02, "the schedule has not come to its end"
+    assert max(rates) > 0.95
+    jumps = [abs(b - a) for a, b in itertools.pairwise(rates)]
+    assert max(jumps[len(jumps) // 4 :]) < 0.25
+
+
+def test_a_fast_machine_stops_where_more_epochs_are_useless(make_session, monkeypatch):
+    clock = Clock(monkeypatch, 0.1)
+    loop = timed_loop(make_session(), n_steps=100, most_epochs=30)  # of five steps
+    assert len(clock.follow(loop)) == 150
+
+
+def test_a_slower_pace_halfway_shortens_the_rest(make_session, monkeypatch):
+    clock = Clock(monkeypatch, 1.0)
+    loop = timed_loop(make_session(), n_steps=100)
+    for step in loop:
+        clock.seconds = 1.0 if step < 50 else 3.0
+        clock.now += clock.seconds
+    assert abs(clock.now - 1_100) <= 10
+    assert loop.step < 75
+
+
+def test_a_new_length_survives_a_checkpoint(make_session, monkeypatch):
+    clock = Clock(monkeypatch, 2.0)
+    loop = timed_loop(make_session(name="cut"), n_steps=100)
+    steps = iter(loop)
+    for _ in range(21):
+        next(steps)
+        clock.now += 2.0
+    loop.save()
+    changed = loop.n_steps
+    assert changed < 60
+    again = timed_loop(make_session(name="cut"), n_steps=100)
+    next(iter(again))
+    assert again.step == 20
+    assert again.n_steps == changed
+
+
+def test_without_a_deadline_the_clock_changes_nothing(make_session, monkeypatch):
+    clock = Clock(monkeypatch, 50.0)
+    loop, _, _ = start(make_session(), 30)
+    loop._settings = type("Section", (), {"schedule": "cosine", "learning_rate": 1.0})
+    assert len(clock.follow(loop)) == 30

@@ -1,4 +1,4 @@
-"""The number of torch's threads follows the settings, and a busy machine is told."""
+"""The number of torch's threads follows the settings, or what the machine has free."""
 
 import logging
 
@@ -6,20 +6,32 @@ import pytest
 import torch
 
 from transop.training import threads
+from transop.training.threads import ThreadWatch
+
+CPU = torch.device("cpu")
 
 
 @pytest.fixture
 def two_threads(monkeypatch):
     """Torch with two threads, whatever the tests run with."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+    with threads.threads_put_back():
+        torch.set_num_threads(2)
+        yield
 
 
-def test_the_settings_decide(two_threads):
-    threads.set_threads(1, torch.device("cpu"))
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that the test sets."""
+    now = [100.0]
+    monkeypatch.setattr(threads.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_the_settings_decide(two_threads, monkeypatch):
+    monkeypatch.setattr(threads, "time_threads", lambda most: pytest.fail("timed"))
+    watch = ThreadWatch(1, CPU)
+    watch.check()
     assert torch.get_num_threads() == 1
 
 
@@ -30,20 +42,65 @@ def test_timing_leaves_the_number_of_threads_alone(two_threads):
     assert torch.get_num_threads() == 2
 
 
-@pytest.mark.parametrize(("slow", "told"), [(2e-3, False), (9e-3, True)])
-def test_a_busy_machine_is_told_with_the_remedy(two_threads, monkeypatch, caplog, slow, told):
-    monkeypatch.setattr(threads, "time_threads", lambda: {2: slow, 1: 3e-3})
+def test_timing_works_where_gradients_are_off(two_threads):
+    with torch.no_grad():
+        assert set(threads.time_threads()) == {1, 2}
+
+
+@pytest.mark.parametrize(("slow", "used"), [(3.5e-3, 2), (9e-3, 1)])
+def test_a_busy_machine_gets_fewer_threads(two_threads, monkeypatch, caplog, slow, used):
+    monkeypatch.setattr(threads, "time_threads", lambda most: {2: slow, 1: 3e-3})
     with caplog.at_level(logging.WARNING):
-        threads.set_threads(None, torch.device("cpu"))
-    assert ("runtime.threads=1" in caplog.text) == told
+        ThreadWatch(None, CPU).check()
+    assert torch.get_num_threads() == used
+    assert ("1 instead of 2 threads, 3.0 times as fast" in caplog.text) == (used == 1)
+    assert ("runtime.threads" in caplog.text) == (used == 1)
+
+
+def test_when_cores_are_free_again_they_are_used_again(two_threads, monkeypatch, caplog, clock):
+    watch, times = ThreadWatch(None, CPU), {2: 9e-3, 1: 3e-3}
+    monkeypatch.setattr(threads, "time_threads", lambda most: {n: times[n] for n in (1, most)})
+    watch.check()
+    assert torch.get_num_threads() == 1
+    times[2] = 1.6e-3
+    clock[0] += 10
+    watch.check()
+    assert torch.get_num_threads() == 1, "tried again too soon"
+    clock[0] += 60
+    with caplog.at_level(logging.WARNING):
+        watch.check()
     assert torch.get_num_threads() == 2
+    assert "free again" in caplog.text
 
 
-def test_who_chose_the_threads_is_not_asked_again(two_threads, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    monkeypatch.setattr(threads, "time_threads", lambda: pytest.fail("timed"))
-    threads.set_threads(None, torch.device("cpu"))
-    threads.set_threads(None, torch.device("cuda"))
+@pytest.mark.parametrize("reason", ["environment", "device", "one"])
+def test_where_there_is_no_choice_nothing_is_timed(two_threads, monkeypatch, reason):
+    monkeypatch.setattr(threads, "time_threads", lambda most: pytest.fail("timed"))
+    if reason == "environment":
+        monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    if reason == "one":
+        torch.set_num_threads(1)
+    ThreadWatch(None, torch.device("cuda") if reason == "device" else CPU).check()
+
+
+def test_training_asks_after_every_step_and_puts_the_threads_back(
+    two_threads, monkeypatch, tmp_path
+):
+    asked = []
+    monkeypatch.setattr(ThreadWatch, "check", lambda self: asked.append(torch.set_num_threads(1)))
+    import transop
+
+    images = torch.rand(40, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+    settings = {
+        "autoencoder.epochs": 1,
+        "autoencoder.batch_size": 8,
+        "pairs.strategy": "latent",
+        "operators.epochs": 1,
+        "fine_tuning.epochs": 0,
+    }
+    transop.fit(images.numpy(), recipe="demo", settings=settings, out=tmp_path / "run")
+    assert len(asked) > 4
+    assert torch.get_num_threads() == 2
 
 
 def test_the_fastest_number_is_chosen(monkeypatch):

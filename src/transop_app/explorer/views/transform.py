@@ -66,7 +66,9 @@ def _sliders(run: ExploredRun) -> list[gr.Slider]:
     """Lay out a slider per operator; the weaker ones are folded away."""
     sliders = [_slider(run, position) for position in range(len(run.living_operators[:_IN_SIGHT]))]
     if rest := len(run.living_operators[_IN_SIGHT:]):
-        with gr.Accordion(f"{rest} weaker operators", open=False, elem_id="weaker"):
+        with gr.Accordion(
+            f"{rest} weaker operator{'s' * (rest > 1)}", open=False, elem_id="weaker"
+        ):
             sliders += [_slider(run, _IN_SIGHT + position) for position in range(rest)]
     return sliders
 

@@ -1,0 +1,67 @@
+"""The tables of the docs, written from the stored measurements.
+
+A page marks a table like this, and nothing between the marks is written by hand:
+
+    <!-- numbers: kept-identity-mnist -->
+    ...
+    <!-- end -->
+
+``TABLES`` says how each name becomes a Markdown table, from the JSON files in docs/measurements. A
+test fails where a page shows anything else; ``transop paper numbers`` writes all tables anew.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from transop.artifacts import read_json, write_atomically
+from transop.errors import UserError, show
+from transop_paper.numbers.layout import Measurements, interval
+from transop_paper.numbers.quality import QUALITY
+from transop_paper.numbers.speed import SPEED
+
+__all__ = ["TABLES", "interval", "marked_tables", "refresh", "refresh_pages", "render"]
+
+# Name in a page's mark, and the function that writes the table.
+TABLES = {**QUALITY, **SPEED}
+
+_BLOCK = re.compile(r"<!-- numbers: (?P<name>[^\n]*?) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def refresh(text: str, folder: Path) -> str:
+    """Write every marked table of a page anew from the measurements in a folder."""
+
+    def read(name: str) -> Any:
+        return read_json(folder / f"{name}.json")
+
+    def table(found: re.Match[str]) -> str:
+        name = found["name"]
+        return f"<!-- numbers: {name} -->\n\n{render(name, read)}\n\n<!-- end -->"
+
+    return _BLOCK.sub(table, text)
+
+
+def render(name: str, read: Measurements) -> str:
+    """Write one table."""
+    if name not in TABLES:
+        raise UserError(f"there is no table {show(name)}; choose from {', '.join(TABLES)}")
+    return TABLES[name](read)
+
+
+def marked_tables(text: str) -> list[str]:
+    """List the names of the marked tables of a page."""
+    return [found["name"] for found in _BLOCK.finditer(text)]
+
+
+def refresh_pages(root: Path) -> list[Path]:
+    """Write the marked tables of README.md and of all pages below docs; give what changed."""
+    changed = []
+    for page in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
+        before = page.read_text("utf-8")
+        after = refresh(before, root / "docs" / "measurements")
+        if after != before:
+            write_atomically(page, after.encode())
+            changed.append(page)
+    return changed

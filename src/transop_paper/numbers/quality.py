@@ -1,0 +1,215 @@
+"""Tables of what was learned and of what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from transop_paper.numbers.layout import Measurements, interval, table
+
+_MOVES = (
+    "operators, one scale each",
+    "operators, local scales",
+    "isotropic noise",
+    "noise with the data's covariance",
+    "noise with the covariance of neighbours' differences",
+    "towards a neighbour",
+)
+_SETS = {"fruits": "fruits", "celeba": "CelebA"}
+_LENGTHS = (0.4, 0.8, 1.6)
+
+
+def _kept_identity(read: Measurements, *, file: str, title: str) -> str:
+    measured = read(file)
+    lengths = [f"{length:.1f}" for length in measured["runs"][0]["curves"][0]["length"]]
+    names = {
+        "labels": "coefficient encoder, labels",
+        "graph": "coefficient encoder, graph",
+        "one fixed scale": "one fixed scale",
+    }
+    rows = [
+        [names[source], *(f"{100 * centre:.1f} ± {100 * half:.1f}" for centre, half in row)]
+        for source, row in measured["mean"].items()
+    ]
+    return table([f"{title}, scales from", *lengths], rows)
+
+
+def _embeddings(read: Measurements, *, part: str, key: str, head: str, sign: str = "") -> str:
+    measured = read("embeddings")
+    rows = [
+        [
+            move,
+            *(
+                interval([one[part][move][f"{key} {length}"] for one in found], sign=sign)
+                for found in (measured[name]["results"] for name in _SETS)
+                for length in _LENGTHS
+            ),
+        ]
+        for move in _MOVES
+    ]
+    columns = [f"{title} {length}" for title in _SETS.values() for length in _LENGTHS]
+    return table([head, *columns], rows)
+
+
+def _embedding_paths(read: Measurements) -> str:
+    found = read("embeddings")["celeba"]["results"]
+    lines = {
+        "path of operators": "path of operators",
+        "straight line": "straight line",
+        "straight line, moved as far": "straight line that moved as far",
+    }
+    times = ("0.5", "1.0", "1.5", "2.0", "3.0")
+    rows = []
+    for key, unit, digits in (("distance", 1, 2), ("kept", 100, 1)):
+        for line, words in lines.items():
+            values = [[one["paths"][line][f"{key} {t}"] for one in found] for t in times]
+            rows.append(
+                [f"{key}, {words}", *(interval(v, unit=unit, digits=digits) for v in values)]
+            )
+    return table(["CelebA", "t = 0.5", "1", "1.5", "2", "3"], rows)
+
+
+def _embedding_turns(read: Measurements) -> str:
+    found = read("embeddings")["fruits"]["results"]
+    known, unknown, again = "turn, held-out angles", "turn, held-out objects", "turn again"
+    asked = {
+        "known objects at held-out angles": [
+            ("operators, mean coefficients of the object", known, "hit"),
+            ("mean difference of the object", known, "hit"),
+            ("linear map", known, "hit"),
+            ("linear map of the object", known, "hit"),
+        ],
+        "unknown objects": [
+            ("operators, mean coefficients", unknown, "hit"),
+            ("mean difference", unknown, "hit"),
+            ("linear map", unknown, "hit"),
+        ],
+        "half way between two frames 24° apart": [
+            ("operators of neighbours", again, "between: hit"),
+            ("straight line", again, "between: hit"),
+        ],
+        "as far again after a turn of 12°": [
+            ("operators of neighbours", again, "further: hit"),
+            ("straight line", again, "further: hit"),
+        ],
+    }
+    rows = [
+        [where if place == 0 else "", method, interval([one[part][method][key] for one in found])]
+        for where, methods in asked.items()
+        for place, (method, part, key) in enumerate(methods)
+    ]
+    return table(["", "method", "hits"], rows)
+
+
+def _kill_and_resume(read: Measurements) -> str:
+    measured = read("kill-and-resume")
+    aims = ", ".join(
+        f"{aim.replace('_', ' ')} {count}"
+        for aim, count in sorted(measured["kills_by_aim"].items())
+    )
+    rows = [
+        ["kills", f"{measured['n_kills']} ({aims})"],
+        ["kills during a write", str(measured["n_while_writing"])],
+        ["runs compared", str(measured["n_runs_compared"])],
+        ["runs that ended differently", str(len(measured["different"]))],
+    ]
+    return table(
+        ["stored run, [kill-and-resume.json](measurements/kill-and-resume.json)", ""], rows
+    )
+
+
+def _attack(read: Measurements) -> str:
+    kinds = read("attack")["by_kind"]
+    keys = ("tried", "used", "refused")
+    total = {key: sum(row.get(key, 0) for row in kinds.values()) for key in keys}
+    rows = [
+        [kind, *(str(row.get(key, 0)) for key in keys)]
+        for kind, row in {**kinds, "all": total}.items()
+    ]
+    return table(["kind", *keys], rows)
+
+
+def _recipes(read: Measurements, *, file: str) -> str:
+    """One column of all seeds, separated by slashes."""
+    runs = read(file)["runs"]
+
+    def each(phase: str, fact: str, form: str, factor: float = 1) -> str:
+        values = [run["phases"].get(phase, {}).get(fact) for run in runs]
+        return " / ".join("–" if v is None else format(factor * v, form) for v in values)
+
+    seconds = [sum(phase["seconds"] for phase in run["phases"].values()) for run in runs]
+    kept = [
+        each("coefficient_encoder", f"kept_{how}_at_0.3", ".1f", 100)
+        for how in ("encoded", "fixed")
+    ]
+    error = each("autoencoder", "test_mse", ".4f")
+    rows = [
+        ["seconds of all phases", " / ".join(f"{total:.0f}" for total in seconds)],
+        ["of these the autoencoder", each("autoencoder", "seconds", ".0f")],
+        ["test reconstruction, squared error per pixel", error],
+        ["the same after fine-tuning", each("fine_tuning", "test_mse", ".4f")],
+        ["living operators", each("fine_tuning", "living", ".0f")],
+        ["largest real part", each("fine_tuning", "largest_real_part", ".2f")],
+        ["training pairs with equal labels", each("operators", "label_agreement", ".3f")],
+        ["accuracy of the run's classifier, %", each("classifier", "test_accuracy", ".1f", 100)],
+        ["moves of length 0.3 that keep the classifier's label, %", kept[0]],
+        ["the same with one fixed scale, %", kept[1]],
+    ]
+    seeds = " / ".join(str(run["seed"]) for run in runs)
+    return table(["quantity", f"seeds {seeds}"], rows)
+
+
+def _extrapolation(read: Measurements, *, file: str) -> str:
+    """Accuracy of paths and control by position, mean over seeds."""
+    runs = read(file)["runs"]
+    times = runs[0]["times"]
+
+    def row(
+        name: str, values: Callable[[Mapping[str, Any], int], float], **style: Any
+    ) -> list[str]:
+        cells = [interval([values(run, i) for run in runs], **style) for i in range(len(times))]
+        return [name, *cells]
+
+    rows = [
+        row("operators", lambda run, i: run["paths"][i]),
+        row("control", lambda run, i: run["control"][i]),
+        row("curvature", lambda run, i: run["paths"][i] - run["control"][i], sign="+"),
+    ]
+    return table(["t", *(f"{t:g}" for t in times)], rows)
+
+
+def _table1(read: Measurements, *, file: str) -> str:
+    rows = []
+    for row in read(file)["rows"]:
+        paper = row["paper"]
+        cells = [row["title"], row["labels_used"], f"{row['mean']:.1f} ± {row['deviation']:.1f}"]
+        cells.append("" if paper is None else f"{paper[0]:.1f} ± {paper[1]:.1f}")
+        rows.append(cells)
+    return table(["row", "labels used", "accuracy", "paper"], rows)
+
+
+# Name in a page's mark, and how the table is written.
+QUALITY: dict[str, Callable[[Measurements], str]] = {
+    "kept-identity-mnist": partial(_kept_identity, file="kept-identity-mnist", title="MNIST"),
+    "kept-identity-fashion": partial(
+        _kept_identity, file="kept-identity-fashion", title="Fashion-MNIST"
+    ),
+    "kept-identity-celeba": partial(
+        _kept_identity, file="kept-identity-celeba", title="CelebA, one seed"
+    ),
+    "embeddings-moves": partial(_embeddings, part="moves", key="linear", head="move of length"),
+    "embeddings-few-labels": partial(
+        _embeddings, part="few labels", key="gain", head="copies moved by", sign="+"
+    ),
+    "embeddings-paths": _embedding_paths,
+    "embeddings-turns": _embedding_turns,
+    "kill-and-resume": _kill_and_resume,
+    "attack": _attack,
+    "recipe-mnist": partial(_recipes, file="recipe-mnist"),
+    "recipe-fashion": partial(_recipes, file="recipe-fashion"),
+    "extrapolation-mnist": partial(_extrapolation, file="extrapolation-mnist"),
+    "extrapolation-fashion": partial(_extrapolation, file="extrapolation-fashion"),
+    "table1-mnist": partial(_table1, file="table1-mnist"),
+    "table1-fashion": partial(_table1, file="table1-fashion"),
+}

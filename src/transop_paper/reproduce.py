@@ -1,0 +1,448 @@
+"""Every number of the docs, from one list of steps.
+
+A step is some commands and a JSON file. ``reproduce`` runs the commands of every step, collects
+what they left and writes it to the folder of measurements, together with how it was made: commands,
+commit, versions, hardware, seconds. A step whose file was made by the same commands is skipped, and
+commands that train continue a run that was stopped, so that reproduction may be interrupted and
+started again at any time. ``reproduce.json`` sums up how long everything took.
+
+To add a measurement, add a step to ``STEPS``. To show it in the docs, add a table to
+``transop_paper.numbers``.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transop.artifacts import describe_environment, read_json, write_json
+from transop.errors import ArtifactError, UserError
+from transop.files import make_folder
+from transop.run import Run
+from transop_paper.numbers import TABLES
+
+Collect = Callable[[Path], Mapping[str, Any]]  # reads a result out of the work folder
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One measurement.
+
+    In commands, ``{work}`` is the folder of runs and ``{celeba}``, ``{fruits}`` are data that the
+    user must have; ``> FILE`` keeps what a command prints.
+    """
+
+    name: str  # of its JSON file
+    about: str  # what it measures, in a few words
+    commands: tuple[str, ...]  # as the docs show them
+    quick: tuple[str, ...]  # the same in seconds, to see that it works; empty: tests do that
+    collect: Collect
+    after: tuple[str, ...] = ()  # steps whose runs it uses
+
+
+def _seeds(template: str, seeds: Sequence[int]) -> tuple[str, ...]:
+    return tuple(template.replace("SEED", str(seed)) for seed in seeds)
+
+
+def _runs(name: str) -> Collect:
+    """Read what the runs NAME-0, NAME-1, ... say about themselves."""
+
+    def collect(work: Path) -> dict[str, Any]:
+        runs = [Run.open(path) for path in sorted(work.glob(f"{name}-[0-9]"))]
+        facts = [
+            {
+                "seed": run.settings.runtime.seed,
+                "recipe": run.settings.recipe,
+                "commit": run.environment.get("commit"),
+                "torch_threads": run.environment.get("torch_threads"),
+                "phases": run.phases,
+            }
+            for run in runs
+        ]
+        return {"runs": facts}
+
+    return collect
+
+
+def _file(place: str) -> Collect:
+    """Read one JSON file; a list of rows becomes the value of "rows"."""
+
+    def collect(work: Path) -> Mapping[str, Any]:
+        found = read_json(work / place)
+        return found if isinstance(found, dict) else {"rows": found}
+
+    return collect
+
+
+def _files(pattern: str) -> Collect:
+    """Read several JSON files, one for each run."""
+    return lambda work: {"runs": [read_json(file) for file in sorted(work.glob(pattern))]}
+
+
+def _figures(run: str) -> Collect:
+    """Read the plain numbers of every figure of a run."""
+
+    def collect(work: Path) -> dict[str, Any]:
+        files = sorted((work / run / "figures").glob("*.json"))
+        return {file.stem: read_json(file).get("facts") for file in files}
+
+    return collect
+
+
+_TINY = (
+    "--set data.limit=400 --set autoencoder.width=4 --set autoencoder.epochs=2 "
+    "--set pairs.strategy=pixel --set operators.epochs=2 --set fine_tuning.epochs=0.5 "
+    "--set classifier.epochs=2 --set coefficient_encoder.epochs=1 "
+    "--set coefficient_encoder.distil_samples=1000"
+)
+_TRAIN = "transop train {recipe} --seed SEED --out {{work}}/{name}-SEED"
+_EXTRAPOLATE = (
+    "python examples/measure_extrapolation.py {{work}}/{name}-SEED --residual 0.12 "
+    "--sparsity-weight 0.01 --pairs-per-class 1000 {more}"
+    "--json {{work}}/extrapolation/{name}-SEED.json"
+)
+_KEPT = "python benchmarks/kept_identity.py {{work}}/kept-{name} {runs}"
+
+
+def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> list[Step]:
+    """Train a recipe with three seeds and measure what the docs say about its runs."""
+    train = _TRAIN.format(recipe=recipe, name=name)
+    tiny = _seeds(_TRAIN.format(recipe="demo", name=name) + f" {_TINY}", range(2))
+    kept = _KEPT.format(name=name, runs=" ".join(_seeds(f"{{work}}/{name}-SEED", range(3))))
+    few = _KEPT.format(name=name, runs=" ".join(_seeds(f"{{work}}/{name}-SEED", range(2))))
+    along = _EXTRAPOLATE.format(name=name, more=judge)
+    runs, labels = f"recipe-{name}", f"kept-identity-{name}"
+    steps = [
+        Step(
+            runs,
+            f"{recipe}, three seeds: time, error, operators, kept identity",
+            _seeds(train, range(3)),
+            tiny,
+            _runs(name),
+        ),
+        Step(
+            labels,
+            f"{recipe}: identity from labels and from the neighbour graph",
+            (kept,),
+            (f"{few} --images 100 --epochs 1",),
+            _file(f"kept-{name}/kept.json"),
+            after=(runs,),
+        ),
+        Step(
+            f"extrapolation-{name}",
+            f"{recipe}: accuracy along paths and along the straight-line control",
+            _seeds(along, range(3)),
+            _seeds(along.replace("class 1000", "class 10"), range(2)),
+            _files(f"extrapolation/{name}-*.json"),
+            after=(runs, labels),
+        ),
+        Step(
+            f"table1-{name}",
+            f"{recipe}: ten labels per class, ten seeds",
+            (f"transop paper table1 --run {{work}}/{name}-0 --out {{work}}/table1-{name}",),
+            (
+                f"transop paper table1 --run {{work}}/{name}-0 --out {{work}}/table1-{name} "
+                "--scale quick --rows none,transport-encoder --set n_steps=20",
+            ),
+            _file(f"table1-{name}/table1.json"),
+            after=(runs,),
+        ),
+        Step(
+            f"figures-{name}",
+            f"{recipe}: every figure of the paper",
+            (f"transop paper all --run {{work}}/{name}-0",),
+            (f"transop paper magnitudes --run {{work}}/{name}-0 --scale quick",),
+            _figures(f"{name}-0"),
+            after=(runs,),
+        ),
+    ]
+    if quick:
+        return steps
+    return [Step(s.name, s.about, s.commands, (), s.collect, s.after) for s in steps]
+
+
+STEPS: tuple[Step, ...] = (
+    *_recipe_steps("mnist", "mnist-cpu", quick=True),
+    # Its own classifier reads latents; that of the labelled encoder looks at images.
+    *_recipe_steps(
+        "fashion",
+        "fashion-mnist-cpu",
+        quick=False,
+        judge="--classifier {work}/kept-fashion/fashion-SEED/labels ",
+    ),
+    Step(
+        "inference",
+        "coefficient inference against the paper's solvers, and 10 to 512 dimensions",
+        ("transop bench inference --sweep --json > {work}/inference.json",),
+        (
+            "transop bench inference --sweep --scale quick --repeats 3 --json "
+            "> {work}/inference.json",
+        ),
+        _file("inference.json"),
+    ),
+    Step(
+        "operator-training",
+        "an epoch on operators against the authors' algorithm",
+        ("transop bench train --json > {work}/train.json",),
+        (
+            "transop bench train --batches 1 --batch-size 20 --learning-steps 5 --json "
+            "> {work}/train.json",
+        ),
+        _file("train.json"),
+    ),
+    Step(
+        "augmentation-speed",
+        "images per second of every augmentation",
+        ("transop bench augment --run {work}/mnist-0 --json > {work}/augment.json",),
+        (
+            "transop bench augment --run {work}/mnist-0 --batch-size 16 --trials 2 --json "
+            "> {work}/augment.json",
+        ),
+        _file("augment.json"),
+        after=("recipe-mnist",),
+    ),
+    Step(
+        "training-loops",
+        "whole training loops with every augmentation",
+        (
+            "transop bench loop --run {work}/mnist-0 --steps 15 --rounds 5 --json "
+            "> {work}/loop.json",
+        ),
+        (),
+        _file("loop.json"),
+        after=("recipe-mnist",),
+    ),
+    Step(
+        "pairs-speed",
+        "features and neighbours, images per second",
+        ("transop bench pairs --json > {work}/pairs.json",),
+        (),
+        _file("pairs.json"),
+    ),
+    Step(
+        "faces",
+        "drawn faces: error, operators, attributes, factors",
+        ("transop train faces --out {work}/faces-0",),
+        (),
+        _runs("faces"),
+    ),
+    Step(
+        "figures-faces",
+        "drawn faces: every figure of the paper",
+        ("transop paper all --run {work}/faces-0",),
+        (),
+        _figures("faces-0"),
+        after=("faces",),
+    ),
+    Step(
+        "recipe-celeba",
+        "celeba-cpu, three seeds",
+        _seeds(
+            "transop train celeba-cpu --set data.source={celeba} --set data.crop=celeba "
+            "--seed SEED --out {work}/celeba-SEED",
+            range(3),
+        ),
+        (),
+        _runs("celeba"),
+    ),
+    Step(
+        "kept-identity-celeba",
+        "celeba-cpu: attributes kept, identity from attributes and from the neighbour graph",
+        (
+            "python benchmarks/kept_identity.py {work}/kept-celeba {work}/celeba-0 "
+            "{work}/celeba-1 {work}/celeba-2",
+        ),
+        (),
+        _file("kept-celeba/kept.json"),
+        after=("recipe-celeba",),
+    ),
+    Step(
+        "embeddings",
+        "operators in the features of an image network",
+        (
+            "python benchmarks/embeddings_study.py --fruits {fruits} --celeba {celeba} "
+            "--first-seed 8 --cache {work}/embeddings --out {work}/embeddings.json",
+        ),
+        (),
+        _file("embeddings.json"),
+    ),
+    Step(
+        "large-sets",
+        "time and memory from 50,000 to 1,000,000 images",
+        (
+            "python benchmarks/large_sets.py --json {work}/large-sets.json "
+            "--plot docs/pictures/large-sets.png",
+        ),
+        ("python benchmarks/large_sets.py --sizes 3000 6000 --json {work}/large-sets.json",),
+        _file("large-sets.json"),
+    ),
+    Step(
+        "two-processes",
+        "speed of several threads and processes",
+        ("python benchmarks/two_processes.py --json {work}/two-processes.json",),
+        (),
+        _file("two-processes.json"),
+    ),
+    Step(
+        "kill-and-resume",
+        "killed runs end with the same bits",
+        (
+            "python benchmarks/kill_and_resume.py --kills 20 --epochs 2 --seed 2 "
+            "--json {work}/kill-and-resume.json",
+        ),
+        (),
+        _file("kill-and-resume.json"),
+    ),
+    Step(
+        "attack",
+        "hostile inputs of six kinds",
+        ("python benchmarks/attack.py --cases 3600 --seed 0 1 2 --out {work}/attack.json",),
+        ("python benchmarks/attack.py --cases 30 --seed 0 --out {work}/attack.json",),
+        _file("attack.json"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Where and how steps are run."""
+
+    root: Path  # a clone of the repository: its benchmarks are run
+    measurements: Path  # gets the JSON files
+    work: Path  # gets runs and logs
+    given: Mapping[str, str]  # data the user has, by name
+    is_quick: bool = False
+    say: Say = lambda _: None
+
+    def run(self, names: Sequence[str] = (), *, force: bool = False) -> None:
+        """Run steps, or all of them, with those they need; what is done is skipped.
+
+        A step that fails does not stop steps that do not need it.
+        """
+        failed: list[str] = []
+        for step in self.planned(names):
+            if blocked := [name for name in step.after if name in failed]:
+                self.say(f"{step.name}: left out, it needs {', '.join(blocked)}")
+                failed.append(step.name)
+                continue
+            try:
+                self._make(step, force=force and (not names or step.name in names))
+            except UserError as error:
+                self.say(f"{step.name}: {error}")
+                failed.append(step.name)
+        self._sum_up()
+        failed += [f"table {name}" for name in self._unreadable_tables()]
+        if failed:
+            raise UserError(f"these steps were not made: {', '.join(failed)}; the log says why")
+
+    def planned(self, names: Sequence[str] = ()) -> list[Step]:
+        """List the steps to run, in order."""
+        known = {step.name: step for step in STEPS}
+        wanted: set[str] = set()
+        stack = list(names or (step.name for step in STEPS if self.possible(step)))
+        while stack:
+            name = stack.pop()
+            if name not in known:
+                raise UserError(f"there is no step '{name}'; choose from {', '.join(known)}")
+            if name not in wanted:
+                wanted.add(name)
+                stack.extend(known[name].after)
+        return [step for step in STEPS if step.name in wanted]
+
+    def possible(self, step: Step) -> bool:
+        """Say whether a step has a version of this scale and its data were given."""
+        commands = " ".join(self.commands(step))
+        missing = [f"{{{name}}}" for name in ("celeba", "fruits") if name not in self.given]
+        return bool(commands) and not any(name in commands for name in missing)
+
+    def commands(self, step: Step) -> tuple[str, ...]:
+        """Give the commands of a step at this scale."""
+        return step.quick if self.is_quick else step.commands
+
+    def is_done(self, step: Step) -> bool:
+        """Say whether the step's file was made by the same commands."""
+        file = self.measurements / f"{step.name}.json"
+        made = read_json(file).get("made", {}) if file.exists() else {}
+        return bool(made.get("commands") == list(self.commands(step)))
+
+    def _make(self, step: Step, *, force: bool) -> None:
+        if not force and self.is_done(step):
+            self.say(f"{step.name}: done before")
+            return
+        if not self.possible(step):
+            raise UserError("it needs data; give them with --give celeba=FOLDER or fruits=FILE")
+        self.say(f"{step.name}: {step.about}")
+        start = time.monotonic()
+        for command in self.commands(step):
+            self._execute(step, command)
+        seconds = round(time.monotonic() - start, 1)
+        made = {
+            "scale": "quick" if self.is_quick else "full",
+            "commands": list(self.commands(step)),
+            "seconds": seconds,
+            **describe_environment(seed=0),
+        }
+        del made["seed"]  # the commands name theirs
+        result = {"made": made, **step.collect(self.work)}
+        write_json(self.measurements / f"{step.name}.json", result)
+        self.say(f"{step.name}: {seconds:.0f} s")
+
+    def _execute(self, step: Step, command: str) -> None:
+        """Run one command from the root of the clone; what it says goes to the step's log."""
+        words = shlex.split(command)
+        for name, place in {"work": str(self.work), **self.given}.items():
+            words = [word.replace(f"{{{name}}}", place) for word in words]
+        target = None
+        if ">" in words:
+            target = words[words.index(">") + 1]
+            words = words[: words.index(">")]
+        if words[:2] == ["transop", "train"] and _is_begun(words):
+            words.append("--resume")
+        program = {"transop": ["-m", "transop"], "python": []}[words[0]]
+        log = self.work / "logs" / f"{step.name}.log"
+        make_folder(log.parent)
+        with log.open("a", encoding="utf-8") as said:
+            said.write(f"$ {command}\n")
+            said.flush()
+            line = [sys.executable, *program, *words[1:]]
+            done = subprocess.run(
+                line, cwd=self.root, stdout=subprocess.PIPE if target else said, stderr=said
+            )
+        if done.returncode:
+            raise UserError(f"'{command}' ended with exit code {done.returncode}; see {log}")
+        if target:
+            Path(target).write_bytes(done.stdout)
+
+    def _unreadable_tables(self) -> list[str]:
+        """Write every table whose measurements are there; name those that cannot be written."""
+        names = []
+        for name, write in TABLES.items():
+            try:
+                write(lambda file: read_json(self.measurements / f"{file}.json"))
+            except ArtifactError:  # not measured
+                continue
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                self.say(f"table {name}: {type(error).__name__} {error}")
+                names.append(name)
+        return names
+
+    def _sum_up(self) -> None:
+        """Write how long every step took, and all together."""
+        steps = {}
+        for step in STEPS:
+            file = self.measurements / f"{step.name}.json"
+            if file.exists() and (made := read_json(file).get("made")):
+                steps[step.name] = {key: made[key] for key in ("seconds", "commit", "scale")}
+        hours = sum(facts["seconds"] for facts in steps.values()) / 3600
+        write_json(self.measurements / "reproduce.json", {"hours": round(hours, 2), "steps": steps})
+
+
+def _is_begun(words: Sequence[str]) -> bool:
+    return (Path(words[words.index("--out") + 1]) / "config.toml").exists()

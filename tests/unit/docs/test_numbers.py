@@ -1,0 +1,129 @@
+"""Tables of the docs show what was measured."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from transop.artifacts import read_json
+from transop.errors import UserError
+from transop_paper.numbers import TABLES, interval, marked_tables, refresh, render
+from transop_paper.reproduce import STEPS
+
+ROOT = Path(__file__).parents[3]
+MEASUREMENTS = ROOT / "docs" / "measurements"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MARKED = [page for page in PAGES if marked_tables(page.read_text())]
+
+# Tables with measured numbers that no file of docs/measurements stands behind yet. Lower it when
+# one gets its marks; a new table of measurements needs a JSON file and marks from the start.
+MOST_UNMARKED = 42
+
+
+@pytest.mark.parametrize("page", MARKED, ids=lambda page: page.name)
+def test_marked_tables_show_the_stored_measurements(page):
+    text = page.read_text()
+    remedy = "write the tables anew with: transop paper numbers"
+    assert refresh(text, MEASUREMENTS) == text, remedy
+
+
+def test_every_mark_has_its_end():
+    for page in PAGES:
+        text = page.read_text()
+        assert text.count("<!-- numbers: ") == len(marked_tables(text)), page
+
+
+def measured_tables(text):
+    """Find tables outside of marks in which a row has two decimal numbers or one with ±."""
+    text = re.sub(r"<!-- numbers: .*?<!-- end -->", "", text, flags=re.DOTALL)
+    text = re.sub(r"`[^`]*`", "", text)
+    for table in re.findall(r"(?:^\|.*\|\n)+", text, flags=re.MULTILINE):
+        rows = table.splitlines()[2:]
+        if any("±" in row or len(re.findall(r"\d\.\d", row)) > 1 for row in rows):
+            yield table
+
+
+def test_no_new_table_of_measurements_is_written_by_hand():
+    pages = [page for page in PAGES if page.stem != "dependencies"]  # versions of licences
+    found = {page.name: list(measured_tables(page.read_text())) for page in pages}
+    count = sum(map(len, found.values()))
+    listed = {name: len(tables) for name, tables in found.items() if tables}
+    assert count <= MOST_UNMARKED, f"{count} tables: {listed}"
+
+
+def test_the_count_sees_measurements_and_leaves_other_tables_alone():
+    measured = "| a | b |\n|---|---|\n| x | 90.1 ± 0.2 |\n\n| a | b |\n|---|---|\n| 0.1 | 0.2 |\n"
+    other = "| setting | default |\n|---|---|\n| `a = 0.1` | 0.5 |\n"
+    marked = f"<!-- numbers: x -->\n{measured}<!-- end -->\n"
+    assert len(list(measured_tables(measured))) == 2
+    assert list(measured_tables(other + marked)) == []
+
+
+def test_every_file_of_measurements_belongs_to_a_step():
+    names = {file.stem for file in MEASUREMENTS.glob("*.json")}
+    assert names <= {"reproduce", *(step.name for step in STEPS)}
+
+
+@pytest.mark.parametrize("file", sorted(MEASUREMENTS.glob("*.json")), ids=lambda file: file.stem)
+def test_measurements_are_json_and_name_no_folder_of_a_machine(file):
+    text = file.read_text()
+    json.loads(text)
+    assert not re.search(r"/(work|root|home|tmp|Users)/", text)
+
+
+def test_a_page_is_written_anew_and_stays_the_same_otherwise():
+    page = "before\n<!-- numbers: attack -->\nold\n<!-- end -->\nafter\n"
+    written = refresh(page, MEASUREMENTS)
+    assert written.startswith("before\n<!-- numbers: attack -->\n\n| kind | tried |")
+    assert written.endswith("\n<!-- end -->\nafter\n")
+    assert refresh(written, MEASUREMENTS) == written
+
+
+def test_a_changed_measurement_changes_the_page(tmp_path):
+    attack = read_json(MEASUREMENTS / "attack.json")
+    attack["by_kind"]["data"]["used"] += 1
+    (tmp_path / "attack.json").write_text(json.dumps(attack))
+    page = "<!-- numbers: attack -->\n<!-- end -->\n"
+    assert refresh(page, tmp_path) != refresh(page, MEASUREMENTS)
+
+
+def test_a_kind_of_attack_of_which_nothing_was_used_has_a_zero():
+    kinds = {"data": {"tried": 5, "refused": 5}, "http": {"tried": 2, "used": 2}}
+    text = render("attack", lambda _: {"by_kind": kinds})
+    assert text.splitlines()[2:] == [
+        "| data | 5 | 0 | 5 |",
+        "| http | 2 | 2 | 0 |",
+        "| all | 7 | 2 | 5 |",
+    ]
+
+
+def test_an_unknown_table_is_named():
+    with pytest.raises(UserError, match="no table 'nonsense'; choose from kept-identity-mnist"):
+        refresh("<!-- numbers: nonsense -->\n<!-- end -->", MEASUREMENTS)
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "expected"),
+    [
+        ([0.5], {}, "50.0"),
+        ([0.5, 0.5], {}, "50.0"),
+        ([1, 2, 3], {"unit": 1}, "2.0 ± 2.5"),  # 4.303 / sqrt(3)
+        ([0.01, 0.03], {"sign": "+"}, "+2.0 ± 12.7"),
+    ],
+)
+def test_intervals_are_those_of_student(values, options, expected):
+    assert interval(values, **options) == expected
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_whose_measurements_are_there_is_a_table(name):
+    try:
+        text = render(name, lambda file: read_json(MEASUREMENTS / f"{file}.json"))
+    except UserError as error:
+        assert "does not exist" in str(error)  # noqa: PT017  (not measured yet)
+        return
+    head, rule, *rows = text.splitlines()
+    assert re.fullmatch(r"\|(---\|)+", rule)
+    assert rows
+    assert {line.replace(r"\|", "").count("|") for line in (head, rule, *rows)} == {rule.count("|")}
