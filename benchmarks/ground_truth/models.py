@@ -1,0 +1,78 @@
+"""Train what is compared: operators from two kinds of pairs on one network, and two baselines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import transop
+from ground_truth.sets import KnownSet
+from transop.artifacts import RunFolder
+from transop.config import Settings, settings_from_tree
+from transop.training import train
+from transop_paper.baselines import Baseline
+from transop_paper.baselines.settings import BaselineSettings
+from transop_paper.baselines.training import train_baseline
+
+NETWORK: dict[str, Any] = {
+    "network": "deep",
+    "latent_dimension": 32,
+    "width": 16,
+    "epochs": 200,
+    "batch_size": 64,
+    "learning_rate": 2e-3,
+    "schedule": "one-cycle",
+}
+QUICK: dict[str, Any] = {"latent_dimension": 6, "width": 4, "epochs": 3, "batch_size": 16}
+LEFT_OUT = {name: {"epochs": 0} for name in ("fine_tuning", "classifier", "coefficient_encoder")}
+
+
+def _tree(seed: int, network: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "recipe": "ground-truth",
+        "autoencoder": network,
+        "operators": {"epochs": 0},
+        **LEFT_OUT,
+        "runtime": {"seed": seed, "precision": "auto", "device": "cpu"},
+    }
+
+
+def _run(settings: Settings, path: Path, known: KnownSet) -> Any:
+    folder = RunFolder(path)
+    started = folder.config_file.exists()
+    teach = train_baseline if isinstance(settings, BaselineSettings) else train
+    return teach(settings, folder, dataset=known.dataset(), resume=started)
+
+
+def train_network(
+    known: KnownSet, seed: int, path: Path, network: dict[str, Any]
+) -> transop.ManifoldAutoencoder:
+    """Train the autoencoder that all operators share."""
+    settings = settings_from_tree(_tree(seed, network), Settings)
+    model: transop.ManifoldAutoencoder = _run(settings, path, known)
+    return model
+
+
+def train_rival(
+    method: str, known: KnownSet, seed: int, path: Path, network: dict[str, Any]
+) -> Baseline:
+    """Train a contractive or beta-variational autoencoder on the same images, as long."""
+    tree = {**_tree(seed, network), "method": method}
+    if method == "beta-vae":
+        tree["beta_vae"] = {"beta": 1.0}
+    settings = settings_from_tree(tree, BaselineSettings)
+    rival: Baseline = _run(settings, path, known)
+    return rival
+
+
+@torch.no_grad()
+def encode(model: Any, known: KnownSet) -> Tensor:
+    """Encode all images."""
+    data = known.dataset()
+    rows = np.arange(len(data))
+    parts = np.split(rows, range(250, len(rows), 250))
+    return torch.cat([model.encode(data.batch(part)) for part in parts]).float()
