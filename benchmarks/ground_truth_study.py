@@ -2,11 +2,12 @@ r"""Do learned operators recover a transformation that was measured?
 
     python benchmarks/ground_truth_study.py OUT --set turntable --data FRUITS.npz --seeds 0 1 2
     python benchmarks/ground_truth_study.py OUT --set yale --data YALE.npz --seeds 0 1 2
+    python benchmarks/ground_truth_study.py OUT --set drawn
 
 FRUITS.npz has `images`, `labels` (the object) and `angle_deg`; YALE.npz has `images`, `labels` (the
-person), `azimuth_deg` and `elevation_deg`. Nothing is trained with an angle or a label. Angles
-choose and scale, on training rows, what stands for the angle; scores come from blocks of angle that
-nobody trained with, and from objects (people) that nobody trained with.
+person), `azimuth_deg` and `elevation_deg`; `drawn` is a drawn turntable, the control. Nothing is
+trained with an angle or a label. Angles choose and scale, on training rows, what stands for the
+angle; scores come from blocks of angle and from objects (people) that nobody trained with.
 
 Compared are operators learned from nearest neighbours, operators learned from pairs by time (the
 upper bound: somebody knows which frame follows), straight lines in the same latents, and straight
@@ -41,9 +42,12 @@ from ground_truth.measures import (
     whole_turns,
 )
 from ground_truth.models import NETWORK, QUICK, encode, fine_tune, learn, train_network, train_rival
+from ground_truth.pictures import PAINTERS
 from ground_truth.relight import relight
 from ground_truth.sets import READERS, KnownSet
 from torch import Tensor
+
+import transop
 
 RIVALS = ("cae", "beta-vae")
 PAIRS = ("neighbours", "time")
@@ -57,15 +61,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--set", choices=READERS, required=True)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="not needed for the drawn set")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--rivals", nargs="*", choices=RIVALS, default=list(RIVALS))
     parser.add_argument("--operators", type=int, nargs="+", default=[4, 16])
     parser.add_argument("--tune", action="store_true", help="also train both together")
+    parser.add_argument("--picture", type=Path, help="a file to draw the first seed to")
     parser.add_argument("--quick", action="store_true", help="tiny networks, to try the script")
     options = parser.parse_args()
     for seed in options.seeds:
         study(options, seed)
+    if options.picture is not None:
+        draw(options)
     found = [_stored(options, seed) for seed in options.seeds]
     collected = {"set": options.set, "seeds": dict(zip(options.seeds, found, strict=True))}
     file = options.out / f"ground-truth-{options.set}.json"
@@ -76,7 +83,7 @@ def main() -> None:
 def study(options: argparse.Namespace, seed: int) -> None:
     """Measure one seed, part by part; parts that are stored already are left out."""
     known = READERS[options.set](options.data, seed)
-    folder = options.out / f"{options.set}-seed-{seed}"
+    folder = _folder(options, seed)
     network = {**NETWORK, **(QUICK if options.quick else {})}
     n_steps, epochs = (20, 1) if options.quick else (400, 15)
     model = train_network(known, seed, folder / "network", network)
@@ -84,7 +91,7 @@ def study(options: argparse.Namespace, seed: int) -> None:
 
     def flows(kind: str, m: int) -> Result:
         learned = learn(space.z, known, kind, m, seed, n_steps)
-        torch.save(learned.operators, folder / f"{kind} {m}.pt")
+        torch.save(learned.operators, folder / f"{kind}, {m}.pt")
         weight = SOFTER * learned.sparsity_weight
         facts = {
             "covered": learned.paths.covered,
@@ -220,6 +227,23 @@ def measure_own(known: KnownSet, space: Space, seed: int) -> Result:
     }
 
 
+def draw(options: argparse.Namespace) -> None:
+    """Draw what the operators learned from neighbours do, for the first seed."""
+    seed = options.seeds[0]
+    known, folder = READERS[options.set](options.data, seed), _folder(options, seed)
+    space = Space.of(transop.ManifoldAutoencoder.from_pretrained(folder / "network"), known)
+    kind = f"neighbours, {max(options.operators)}"
+    operators = torch.load(folder / f"{kind}.pt", weights_only=True)
+    facts = json.loads((folder / "parts" / f"operators, {kind}.json").read_text())["facts"]
+    features = coefficients_of(operators, space.z, SOFTER * facts["weight"])
+    PAINTERS[options.set](options.picture, known, space.z, space.decode, operators, features)
+
+
+def _folder(options: argparse.Namespace, seed: int) -> Path:
+    folder: Path = options.out / f"{options.set}-seed-{seed}"
+    return folder
+
+
 def _held_out(known: KnownSet) -> list[tuple[str, np.ndarray]]:
     return [("ahead, held-out", known.blocks), ("ahead, unseen", known.unseen)]
 
@@ -237,7 +261,7 @@ def _part(folder: Path, name: str, work: Callable[[], Result]) -> None:
 
 
 def _stored(options: argparse.Namespace, seed: int) -> Result:
-    folder = options.out / f"{options.set}-seed-{seed}" / "parts"
+    folder = _folder(options, seed) / "parts"
     return {file.stem: json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))}
 
 

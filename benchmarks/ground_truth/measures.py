@@ -91,7 +91,7 @@ def _guess_own(x: np.ndarray, group: np.ndarray, slopes: dict[int, np.ndarray]) 
 
 def _ridge(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     gram = x.T @ x
-    gram += RIDGE * np.trace(gram) / len(gram) * np.eye(len(gram))
+    gram += (RIDGE * np.trace(gram) / len(gram) + 1e-12) * np.eye(len(gram))
     return np.linalg.solve(gram, x.T @ y)
 
 

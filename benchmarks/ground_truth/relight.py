@@ -109,3 +109,23 @@ def _guess(
 def _pixel_error(decoded: Tensor, images: np.ndarray) -> float:
     truth = torch.from_numpy(images).float() / 255
     return float((decoded - truth).square().mean())
+
+
+def guess_lights(
+    z: Tensor,
+    known: KnownSet,
+    person: int,
+    wanted: tuple[tuple[int, int], ...],
+    operators: Tensor,
+    features: Features,
+) -> tuple[np.ndarray, dict[str, Tensor]]:
+    """Relight one unseen person from the front; give the rows of the truth, and the guesses."""
+    lights, number = np.unique(known.angles, axis=0, return_inverse=True)
+    places = [int(np.flatnonzero((lights == light).all(1))[0]) for light in wanted]
+    front = int(np.flatnonzero((lights == 0).all(1))[0])
+    changes = [(front, place) for place in places]
+    chance = np.random.default_rng(0)
+    teachers, starts, ends = _lessons(known, number.ravel(), changes, chance)
+    mine = np.flatnonzero(known.groups[starts] == person)
+    guesses = _guess(z, [teachers[i] for i in mine], starts[mine], operators, features)
+    return ends[mine], {name: guesses[name] for name in ("operators", "mean difference")}

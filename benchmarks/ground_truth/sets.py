@@ -94,6 +94,36 @@ def read_turntable(path: Path, seed: int) -> KnownSet:
     """Read frames of objects on a turntable; hold out two objects and every fourth block."""
     data = np.load(path)
     angle, groups = data["angle_deg"].astype(float), data["labels"].astype(int)
+    return _turntable("turntable", data["images"], angle, groups, seed)
+
+
+def read_drawn(path: Path | None, seed: int) -> KnownSet:
+    """Draw a turntable without jitter: the control, where everything is known."""
+    del path
+    images, angle, groups = draw_turntable()
+    return _turntable("drawn", images, angle, groups, seed)
+
+
+def draw_turntable(
+    n_objects: int = 8, n_frames: int = 300, side: int = SIDE
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw soft bars that turn round one end, each of a colour, length and width of its own."""
+    chance, angles = np.random.default_rng(0), np.arange(n_frames) * 360 / n_frames
+    y, x = np.mgrid[-1 : 1 : side * 1j, -1 : 1 : side * 1j]
+    turn = np.radians(angles)[:, None, None]
+    along, across = x * np.cos(turn) + y * np.sin(turn), y * np.cos(turn) - x * np.sin(turn)
+    frames = []
+    for _ in range(n_objects):
+        colour, length, width = chance.random(3), chance.uniform(0.4, 0.7), chance.uniform(2, 6)
+        bar = np.exp(-width * across**2 - 6 * (along - length) ** 2)
+        frames.append(1 - bar[..., None] * (1 - colour))
+    images = (255 * np.concatenate(frames)).astype(np.uint8)
+    return images, np.tile(angles, n_objects), np.repeat(np.arange(n_objects), n_frames)
+
+
+def _turntable(
+    name: str, images: np.ndarray, angle: np.ndarray, groups: np.ndarray, seed: int
+) -> KnownSet:
     n_objects = groups.max() + 1
     away = np.isin(groups, [seed % n_objects, (seed + n_objects // 2) % n_objects])
     shifted = (angle - BLOCK * seed) % 360
@@ -101,8 +131,8 @@ def read_turntable(path: Path, seed: int) -> KnownSet:
     place = shifted % (BLOCK * EVERY) - BLOCK * (EVERY // 2)  # from the start of a held-out block
     beside = ~block & (place > -GAP) & (place < BLOCK + GAP)
     return KnownSet(
-        "turntable",
-        _small(data["images"]),
+        name,
+        _small(images),
         groups,
         angle[:, None],
         ("angle",),
@@ -135,4 +165,4 @@ def read_yale(path: Path, seed: int) -> KnownSet:
     )
 
 
-READERS = {"turntable": read_turntable, "yale": read_yale}
+READERS = {"turntable": read_turntable, "drawn": read_drawn, "yale": read_yale}

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-NAMES = ("sets", "models", "measures", "relight")
+NAMES = ("sets", "models", "measures", "relight", "pictures")
 
 
 @pytest.fixture
@@ -24,19 +24,11 @@ def parts(monkeypatch):
 
 
 @pytest.fixture
-def turntable(tmp_path):
-    """Draw four coloured bars that turn round their end, 3 degrees a frame."""
-    y, x = np.mgrid[-1:1:16j, -1:1:16j]
-    frames, angles = [], np.arange(0, 360, 3.0)
-    for colour in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0)):
-        for turn in np.radians(angles):
-            along, across = x * np.cos(turn) + y * np.sin(turn), y * np.cos(turn) - x * np.sin(turn)
-            bar = np.exp(-8 * across**2) * (along > 0)
-            frames.append(bar[..., None] * np.array(colour))
-    images = (255 * np.stack(frames)).astype(np.uint8)
-    objects = np.repeat(np.arange(4), len(angles)).astype(np.int16)
+def turntable(parts, tmp_path):
+    """Draw four bars that turn round their end, 3 degrees a frame."""
+    images, angles, objects = parts[1].draw_turntable(4, 120, 16)
     path = tmp_path / "turntable.npz"
-    np.savez(path, images=images, labels=objects, angle_deg=np.tile(angles, 4))
+    np.savez(path, images=images, labels=objects, angle_deg=angles)
     return path
 
 
@@ -76,7 +68,7 @@ def rotation(first, second, n_dimensions=8):
 
 @pytest.mark.parametrize(("plane", "follows"), [((0, 1), True), ((6, 7), False)])
 def test_measures_tell_the_true_rotation_from_another(parts, turntable, plane, follows):
-    _, sets, _, measures, _ = parts
+    _, sets, _, measures, *_ = parts
     known = sets.read_turntable(turntable, 0)
     z, operators = circles(known), rotation(*plane)
     operators = torch.cat([operators, 0.1 * rotation(0, 2)])
@@ -101,7 +93,7 @@ def test_measures_tell_the_true_rotation_from_another(parts, turntable, plane, f
 
 
 def test_differences_cannot_follow_a_circle(parts, turntable):
-    _, sets, _, measures, _ = parts
+    _, sets, _, measures, *_ = parts
     known = sets.read_turntable(turntable, 0)
     z = circles(known)
     steps = [
@@ -132,7 +124,7 @@ def test_the_script_measures_everything_once(parts, turntable, tmp_path, monkeyp
 
 
 def test_unseen_people_are_relit_by_what_others_show(parts, tmp_path):
-    _, sets, _, measures, relighting = parts
+    _, sets, _, measures, relighting, _ = parts
     lights = [(a, e) for a in (-50, -35, 0, 35, 50) for e in (-20, 0, 20)]
     n = 10
     person, light = (part.ravel() for part in np.mgrid[0:n, 0 : len(lights)])
