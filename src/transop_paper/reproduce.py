@@ -178,6 +178,22 @@ STEPS: tuple[Step, ...] = (
         judge="--classifier {work}/kept-fashion/fashion-SEED/labels ",
     ),
     Step(
+        "operator-names-mnist",
+        "mnist-cpu: what each operator changes",
+        ("transop paper operator-names --run {work}/mnist-0",),
+        ("transop paper operator-names --run {work}/mnist-0 --scale quick",),
+        _file("mnist-0/figures/operator-names.json"),
+        after=("recipe-mnist",),
+    ),
+    Step(
+        "robustness-mnist",
+        "mnist-cpu: accuracy on changed digits",
+        ("transop paper robustness --run {work}/mnist-0",),
+        (),
+        _file("mnist-0/figures/robustness.json"),
+        after=("recipe-mnist",),
+    ),
+    Step(
         "inference",
         "coefficient inference against the paper's solvers, and 10 to 512 dimensions",
         ("transop bench inference --sweep --json > {work}/inference.json",),
@@ -200,24 +216,16 @@ STEPS: tuple[Step, ...] = (
     Step(
         "augmentation-speed",
         "images per second of every augmentation",
-        ("transop bench augment --run {work}/mnist-0 --json > {work}/augment.json",),
-        (
-            "transop bench augment --run {work}/mnist-0 --batch-size 16 --trials 2 --json "
-            "> {work}/augment.json",
-        ),
+        ("transop bench augment --json > {work}/augment.json",),
+        ("transop bench augment --batch-size 16 --trials 2 --json > {work}/augment.json",),
         _file("augment.json"),
-        after=("recipe-mnist",),
     ),
     Step(
         "training-loops",
         "whole training loops with every augmentation",
-        (
-            "transop bench loop --run {work}/mnist-0 --steps 15 --rounds 5 --json "
-            "> {work}/loop.json",
-        ),
+        ("transop bench loop --steps 15 --rounds 5 --json > {work}/loop.json",),
         (),
         _file("loop.json"),
-        after=("recipe-mnist",),
     ),
     Step(
         "pairs-speed",
@@ -261,6 +269,14 @@ STEPS: tuple[Step, ...] = (
         ),
         (),
         _file("kept-celeba/kept.json"),
+        after=("recipe-celeba",),
+    ),
+    Step(
+        "attributes-celeba",
+        "celeba-cpu: attributes along operators",
+        ("transop paper attributes --run {work}/celeba-0",),
+        (),
+        _file("celeba-0/figures/attributes.json"),
         after=("recipe-celeba",),
     ),
     Step(
