@@ -51,6 +51,7 @@ import transop
 
 RIVALS = ("cae", "beta-vae")
 PAIRS = ("neighbours", "time")
+COARSE = 8  # pixels to which photographs are averaged, to see coarse changes alone
 SOFTER = 0.3  # of the sparsity weight: paths that are measured end nearer to their targets
 
 Result = dict[str, Any]
@@ -113,6 +114,9 @@ def study(options: argparse.Namespace, seed: int) -> None:
 
     _part(folder, "straight lines", lambda: measure_lines(known, space, seed))
     if known.closed:
+        for side in (known.images.shape[-1], COARSE):
+            work = partial(measure_photographs, known, side)
+            _part(folder, f"photographs, {side} pixels", work)
         for name, measure in (("all", measure_shared), ("each", measure_own)):
             work = partial(measure, known, space, seed)
             _part(folder, f"fitted with the angle, {name}", work)
@@ -175,6 +179,13 @@ def measure_lines(known: KnownSet, space: Space, seed: int) -> Result:
     return found | {name: turn_on(space.z, known, rows) for name, rows in _held_out(known)}
 
 
+def measure_photographs(known: KnownSet, side: int) -> Result:
+    """Measure how smoothly the photographs themselves turn, before any network."""
+    pixels = torch.from_numpy(known.images).float() / 255
+    coarse = torch.nn.functional.adaptive_avg_pool2d(pixels, side).flatten(1)
+    return {"smoothness": smoothness(coarse, known, known.train)}
+
+
 def measure_flow(
     known: KnownSet, space: Space, operators: Tensor, weight: float, seed: int
 ) -> Result:
@@ -210,7 +221,7 @@ def measure_shared(known: KnownSet, space: Space, seed: int) -> Result:
 
 
 def measure_own(known: KnownSet, space: Space, seed: int) -> Result:
-    """Measure a generator for each object, fitted with the angle; give means over objects."""
+    """Measure a generator for each object, fitted with the angle; give medians over objects."""
     scores, turns = [], []
     for group in np.unique(known.groups[known.train]):
         mine = [part[known.groups[part] == group] for part in (known.train, known.blocks)]
@@ -222,8 +233,8 @@ def measure_own(known: KnownSet, space: Space, seed: int) -> Result:
         turns.append(whole_turns(generator[None], space.z, known, mine[1], rate))
     seen = ("train one", "held-out one")
     return {
-        "angle": {key: float(np.mean([one[key] for one in scores])) for key in seen},
-        "turn, best operator": {k: float(np.mean([t[k] for t in turns])) for k in turns[0]},
+        "angle": {key: float(np.median([one[key] for one in scores])) for key in seen},
+        "turn, best operator": {k: float(np.median([t[k] for t in turns])) for k in turns[0]},
     }
 
 
@@ -266,10 +277,12 @@ def _stored(options: argparse.Namespace, seed: int) -> Result:
 
 
 def rounded(value: Any) -> Any:
-    """Keep four digits of every number."""
+    """Keep four digits of every number; what is not finite becomes None."""
     if isinstance(value, dict):
         return {key: rounded(v) for key, v in value.items()}
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.4g}") if np.isfinite(value) else None
 
 
 def tables(found: list[Result]) -> str:

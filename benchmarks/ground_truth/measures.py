@@ -203,7 +203,8 @@ def _look_at(path: Tensor, z: Tensor, known: KnownSet, start: int) -> list[float
     error = np.abs((shown - asked + 180) % 360 - 180).mean()
     radius = (z[frames] - z[frames].mean(0)).norm(dim=1).mean()
     return [
-        float((path[-1] - path[0]).norm() / length),
+        # A path that left the numbers behind ends as far away as it is long.
+        float((path[-1] - path[0]).norm() / length) if length.isfinite() else 1.0,
         float(error),
         len(np.unique(shown // 20)) / 18,
         float(near.values.mean() / radius),
