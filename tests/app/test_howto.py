@@ -118,7 +118,7 @@ def test_the_first_tutorial_leaves_a_run_pictures_and_copies(desk):
     assert len(list((desk / "augmented").rglob("*.png"))) == 900
 
 
-@pytest.mark.usefixtures("small_data")
+@pytest.mark.usefixtures("small_data", "as_users_run_it")
 @pytest.mark.parametrize(
     "page", [page for page in TUTORIALS if page != FIRST], ids=lambda page: page.stem
 )
