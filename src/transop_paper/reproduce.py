@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from transop.artifacts import describe_environment, read_json, write_json
 from transop.errors import ArtifactError, UserError
 from transop.files import make_folder
@@ -92,6 +94,24 @@ def _figures(run: str) -> Collect:
     def collect(work: Path) -> dict[str, Any]:
         files = sorted((work / run / "figures").glob("*.json"))
         return {file.stem: read_json(file).get("facts") for file in files}
+
+    return collect
+
+
+def _figure(run: str, name: str, arrays: Sequence[str]) -> Collect:
+    """Read one figure of a run: its plain numbers and some of its arrays."""
+
+    def collect(work: Path) -> dict[str, Any]:
+        opened, file = Run.open(work / run), work / run / "figures" / name
+        with np.load(file.with_suffix(".npz"), allow_pickle=False) as stored:
+            kept = {key: np.round(stored[key].astype(float), 4).tolist() for key in arrays}
+        return {
+            "recipe": opened.settings.recipe,
+            "seed": opened.settings.runtime.seed,
+            "commit": opened.environment.get("commit"),
+            "facts": read_json(file.with_suffix(".json"))["facts"],
+            "arrays": kept,
+        }
 
     return collect
 
@@ -198,15 +218,34 @@ STEPS: tuple[Step, ...] = (
         _file("train.json"),
     ),
     Step(
-        "augmentation-speed",
-        "images per second of every augmentation",
-        ("transop bench augment --run {work}/mnist-0 --json > {work}/augment.json",),
+        "operator-names-mnist",
+        "what each operator changes in digits: thickness, slant and so on",
+        ("transop paper operator-names --run {work}/mnist-0",),
+        ("transop paper operator-names --run {work}/mnist-0 --scale quick",),
+        _figure(
+            "mnist-0",
+            "operator-names",
+            ("effect", "half_width", "slope", "agreement", "random", "sizes"),
+        ),
+        after=("recipe-mnist",),
+    ),
+    Step(
+        "augment-mnist",
+        "images per second of every augmentation, 28 pixels",
+        ("transop bench augment --run {work}/mnist-0 --json > {work}/augment-mnist.json",),
         (
             "transop bench augment --run {work}/mnist-0 --batch-size 16 --trials 2 --json "
-            "> {work}/augment.json",
+            "> {work}/augment-mnist.json",
         ),
-        _file("augment.json"),
+        _file("augment-mnist.json"),
         after=("recipe-mnist",),
+    ),
+    Step(
+        "augment",
+        "images per second of every augmentation, 28 and 64 pixels, untrained networks",
+        ("transop bench augment --json > {work}/augment.json",),
+        (),
+        _file("augment.json"),
     ),
     Step(
         "training-loops",
@@ -261,6 +300,14 @@ STEPS: tuple[Step, ...] = (
         ),
         (),
         _file("kept-celeba/kept.json"),
+        after=("recipe-celeba",),
+    ),
+    Step(
+        "attributes-celeba",
+        "celeba-cpu: which attributes single operators change",
+        ("transop paper attributes --run {work}/celeba-0",),
+        (),
+        _figure("celeba-0", "attributes", ("n_starts",)),
         after=("recipe-celeba",),
     ),
     Step(
