@@ -3,6 +3,7 @@
 #     make test     the tests
 #     make browser-test   the explorer's tests, in Chromium (installed if there is none)
 #     make paper    every figure of the paper on a small run, in build/paper
+#     make docs     the documentation site, in build/docs
 #     make docs-pictures RUN=runs/mnist NAME=mnist   a run's figures into the pages of docs
 #     make package  sdist and wheel in dist/, installed and used in fresh environments
 #     make reproduce      every number of docs into docs/measurements; hours (QUICK=1: a small check)
@@ -16,14 +17,15 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
-EXTRAS := all,dev
+EXTRAS := all,dev,docs
 PYTEST_ARGS ?=
 PAPER ?= build/paper
+DOCS ?= build/docs
 REPRODUCE ?= build/reproduce
 DIST ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test browser-test paper docs-pictures package reproduce lint check clean
+.PHONY: help venv demo test browser-test paper docs docs-pictures package reproduce lint check clean
 
 help:
 	@sed -n 's/^#     //p' Makefile
@@ -54,6 +56,10 @@ browser-test: $(STAMP)
 paper: $(STAMP)
 	mkdir -p $(PAPER)
 	cd $(PAPER) && timeout 1200 $(abspath $(BIN))/transop paper all --scale quick
+
+# Strict: a broken link or an unknown name is an error. Needs no internet, to build or to read.
+docs: $(STAMP)
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky docs $(DOCS)
 
 docs-pictures: $(STAMP)
 	$(BIN)/python benchmarks/docs_pictures.py $(RUN) $(NAME)

@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "dependencies.md"
 _MARK = "<!-- written by benchmarks/dependencies.py -->\n"
 _CORE = "always"
+_DEVELOPERS = ("dev", "docs")  # extras that users of the package do not need
 
 
 def groups() -> dict[str, list[Requirement]]:
@@ -113,11 +114,11 @@ def tables() -> str:
     lines = ["| extra | package | licence |", "|---|---|---|"]
     stated = set()
     for extra in known:
-        for requirement in direct(known, extra) if extra != "dev" else []:
+        for requirement in direct(known, extra) if extra not in _DEVELOPERS else []:
             name = canonicalize_name(requirement.name)
             stated.add(name)
             lines.append(f"| {extra} | {name} | {licence(name)} |")
-    needed = (r for extra in known if extra != "dev" for r in direct(known, extra))
+    needed = (r for extra in known if extra not in _DEVELOPERS for r in direct(known, extra))
     others = sorted(set(brought_along(needed)) - stated)
     lines += ["", "These bring along:", "", "| package | licence |", "|---|---|"]
     lines += [f"| {name} | {licence(name)} |" for name in others]

@@ -5,13 +5,15 @@
 
 copies every picture in runs/mnist/figures, small enough for a repository, to
 docs/figures/pictures/mnist and lists all pictures a page has between its two marks, with the run
-they come from and the headline numbers of their JSON files. What the pages say in words stays.
+they come from and the headline numbers of their JSON files. What the pages say in words stays. The
+gallery of the site, docs/gallery.md, gets one picture of every figure.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import tomllib
 from io import BytesIO
@@ -24,6 +26,7 @@ PAGES = Path(__file__).parents[1] / "docs" / "figures"
 NEARLY_GREY = 15  # of 255: few colours do; photographs would turn mottled
 LARGEST = 400_000  # bytes of one picture, unless asked for otherwise
 BEGIN, END = "<!-- pictures -->", "<!-- end of pictures -->"
+_ACROSS = 3  # pictures in a row of the gallery
 
 
 def shrink(file: Path, largest: int = LARGEST) -> bytes:
@@ -92,13 +95,40 @@ def gallery(figure: str) -> str:
     return "\n".join(parts) or "Not drawn from a trained run yet.\n"
 
 
-def refresh(page: Path) -> bool:
-    """Write the pictures between the marks of a page; say whether it has marks."""
+def wall() -> str:
+    """Show one picture of every figure that has one, digits first, in the order of the index."""
+    listed = re.findall(
+        r"\| \[(.+?)\]\((.+?)\.md\) \| .+? \| (.+?) \|", (PAGES / "index.md").read_text()
+    )
+    tiles = []
+    for title, figure, place in listed:
+        files = sorted(PAGES.glob(f"pictures/*/{figure}.png"), key=_digits_first)
+        if files:
+            page, picture = f"figures/{figure}.md", f"figures/{files[0].relative_to(PAGES)}"
+            where = "not in the paper" if place == "no counterpart" else place
+            tiles.append((f"[{title}]({page})", f"[![{title}]({picture})]({page})", where))
+    tables = []
+    for first in range(0, len(tiles), _ACROSS):
+        row = tiles[first : first + _ACROSS]
+        row += [("", "", "")] * (_ACROSS - len(row))
+        heads, pictures, places = zip(*row, strict=True)
+        lines = (heads, ("---",) * _ACROSS, pictures, places)
+        tables.append("".join(f"| {' | '.join(cells)} |\n" for cells in lines))
+    return "\n".join(tables)
+
+
+def _digits_first(file: Path) -> tuple[bool, bool, bool, str]:
+    name = file.parent.name
+    return name != "mnist", not name.startswith("mnist"), name != "faces", name
+
+
+def refresh(page: Path, pictures: str) -> bool:
+    """Write pictures between the marks of a page; say whether it has marks."""
     head, begin, rest = page.read_text().partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not begin or not end:
         return False
-    page.write_text(f"{head}{BEGIN}\n\n{gallery(page.stem)}\n{END}{tail}")
+    page.write_text(f"{head}{BEGIN}\n\n{pictures}\n{END}{tail}")
     return True
 
 
@@ -111,7 +141,9 @@ def main() -> int:
     wanted = parser.parse_args()
     found = collect(wanted.run, wanted.name, wanted.largest)
     pages = [page for page in sorted(PAGES.glob("*.md")) if page.stem != "index"]
-    shown = [page.stem for page in pages if refresh(page)]
+    shown = [page.stem for page in pages if refresh(page, gallery(page.stem))]
+    if (site := PAGES.with_name("gallery.md")).exists():
+        refresh(site, wall())
     print(f"{len(found)} pictures of {wanted.name}; pages: {', '.join(shown)}")
     missing = sorted(set(shown) - set(found))
     print(f"without a picture of {wanted.name}: {', '.join(missing) or 'none'}")

@@ -135,7 +135,7 @@ class Run:
 
     @property
     def held_out_split(self) -> str:
-        """The split whose images stand for new ones: test, else validation, else train."""
+        """The split whose images stand for new ones (test, else validation, else train)."""
         return self.dataset.held_out_split
 
     @cached_property
@@ -208,7 +208,7 @@ class Run:
 
     @property
     def findings(self) -> list[tuple[str, str]]:
-        """What the diagnostics noticed: phase and sentence."""
+        """What the diagnostics noticed, as pairs of phase and sentence."""
         return [
             (str(record.get("phase", "")), str(record["finding"]))
             for record in self.metrics
@@ -217,7 +217,7 @@ class Run:
 
     @property
     def loss_curves(self) -> dict[str, tuple[list[float], list[float]]]:
-        """The loss of every phase that wrote more than one: steps and values."""
+        """Steps and losses of every phase that wrote more than one."""
         curves: dict[str, tuple[list[float], list[float]]] = {}
         for record in self.metrics:
             loss, step = record.get("loss"), record.get("step", -1)

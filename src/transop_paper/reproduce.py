@@ -198,6 +198,26 @@ STEPS: tuple[Step, ...] = (
         judge="--classifier {work}/kept-fashion/fashion-SEED/labels ",
     ),
     Step(
+        "operator-names-mnist",
+        "mnist-cpu: what each operator changes",
+        ("transop paper operator-names --run {work}/mnist-0",),
+        ("transop paper operator-names --run {work}/mnist-0 --scale quick",),
+        _figure(
+            "mnist-0",
+            "operator-names",
+            ("effect", "half_width", "slope", "agreement", "random", "sizes"),
+        ),
+        after=("recipe-mnist",),
+    ),
+    Step(
+        "robustness-mnist",
+        "mnist-cpu: accuracy on changed digits",
+        ("transop paper robustness --run {work}/mnist-0",),
+        (),
+        _file("mnist-0/figures/robustness.json"),
+        after=("recipe-mnist",),
+    ),
+    Step(
         "inference",
         "coefficient inference against the paper's solvers, and 10 to 512 dimensions",
         ("transop bench inference --sweep --json > {work}/inference.json",),
@@ -218,45 +238,18 @@ STEPS: tuple[Step, ...] = (
         _file("train.json"),
     ),
     Step(
-        "operator-names-mnist",
-        "what each operator changes in digits: thickness, slant and so on",
-        ("transop paper operator-names --run {work}/mnist-0",),
-        ("transop paper operator-names --run {work}/mnist-0 --scale quick",),
-        _figure(
-            "mnist-0",
-            "operator-names",
-            ("effect", "half_width", "slope", "agreement", "random", "sizes"),
-        ),
-        after=("recipe-mnist",),
-    ),
-    Step(
-        "augment-mnist",
-        "images per second of every augmentation, 28 pixels",
-        ("transop bench augment --run {work}/mnist-0 --json > {work}/augment-mnist.json",),
-        (
-            "transop bench augment --run {work}/mnist-0 --batch-size 16 --trials 2 --json "
-            "> {work}/augment-mnist.json",
-        ),
-        _file("augment-mnist.json"),
-        after=("recipe-mnist",),
-    ),
-    Step(
-        "augment",
-        "images per second of every augmentation, 28 and 64 pixels, untrained networks",
+        "augmentation-speed",
+        "images per second of every augmentation",
         ("transop bench augment --json > {work}/augment.json",),
-        (),
+        ("transop bench augment --batch-size 16 --trials 2 --json > {work}/augment.json",),
         _file("augment.json"),
     ),
     Step(
         "training-loops",
         "whole training loops with every augmentation",
-        (
-            "transop bench loop --run {work}/mnist-0 --steps 15 --rounds 5 --json "
-            "> {work}/loop.json",
-        ),
+        ("transop bench loop --steps 15 --rounds 5 --json > {work}/loop.json",),
         (),
         _file("loop.json"),
-        after=("recipe-mnist",),
     ),
     Step(
         "pairs-speed",
@@ -304,7 +297,7 @@ STEPS: tuple[Step, ...] = (
     ),
     Step(
         "attributes-celeba",
-        "celeba-cpu: which attributes single operators change",
+        "celeba-cpu: attributes along operators",
         ("transop paper attributes --run {work}/celeba-0",),
         (),
         _figure("celeba-0", "attributes", ("n_starts",)),

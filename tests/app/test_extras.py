@@ -68,7 +68,7 @@ def test_the_extra_all_brings_every_other_but_the_developers():
     table = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
     everything = {package for extra in EXTRAS for package in brought_by(extra, table)}
     assert set(brought_by("all", table)) == everything
-    assert set(table) == {*EXTRAS, "all", "dev"}
+    assert set(table) == {*EXTRAS, "all", "dev", "docs"}
 
 
 def test_a_missing_extra_is_named_with_its_remedy(monkeypatch):

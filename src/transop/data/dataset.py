@@ -54,14 +54,22 @@ class ImageDataset:
 
     Images stay uint8 (or memory-mapped) and become floats one batch at a time, so a set costs
     its pixels in bytes and no more.
+
+    Attributes:
+        images: bytes from 0 to 255, shape (n, channels, size, size), one or three channels.
+        labels: class numbers from 0, or None.
+        splits: rows by name: "train" and, but for tiny sets, "validation" and "test".
+        meta: name, source, names of classes and attributes, notes.
+        attributes: yes/no properties of each image, or None.
+        factors: continuous properties of each image, or None.
     """
 
-    images: UInt8[np.ndarray, "n channels size size"]  # 0 to 255, one or three channels
-    labels: Int64[np.ndarray, " n"] | None  # class numbers from 0
-    splits: dict[str, Int64[np.ndarray, " _"]]  # "train"; but for tiny sets "validation", "test"
+    images: UInt8[np.ndarray, "n channels size size"]
+    labels: Int64[np.ndarray, " n"] | None
+    splits: dict[str, Int64[np.ndarray, " _"]]
     meta: DatasetMeta
-    attributes: Shaped[np.ndarray, "n k"] | None = None  # yes/no properties
-    factors: Shaped[np.ndarray, "n f"] | None = None  # continuous properties
+    attributes: Shaped[np.ndarray, "n k"] | None = None
+    factors: Shaped[np.ndarray, "n f"] | None = None
     _hash: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:

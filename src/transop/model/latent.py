@@ -120,7 +120,7 @@ class LatentModel(nn.Module):
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """Shape of one image: channels, height, width; modules of your own may take others."""
+        """Channels, height and width of one image; modules of your own may take other shapes."""
         return self.autoencoder.image_shape
 
     def forward(self, images: Any) -> Float[Tensor, "*b c h w"]:

@@ -18,7 +18,7 @@ def explore(
     ctx: typer.Context,
     run: Annotated[
         Path | None,
-        typer.Argument(metavar="[RUN]", help="A run folder.", callback=options.find_run),
+        typer.Argument(metavar="RUN", help="A run folder.", callback=options.find_run),
     ] = None,
     example: Annotated[
         str | None,

@@ -115,8 +115,8 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _augment(read: Measurements, *, file: str, side: int, title: str) -> str:
-    speeds = [one for one in read(file)["speeds"] if one["image_size"] == side]
+def _augmentation_speed(read: Measurements, *, side: int) -> str:
+    speeds = [one for one in read("augmentation-speed")["speeds"] if one["image_size"] == side]
     rows = [
         [
             one["name"],
@@ -126,7 +126,7 @@ def _augment(read: Measurements, *, file: str, side: int, title: str) -> str:
         ]
         for one in speeds
     ]
-    return table([title, "images/s", "/ elastic", "of peak"], rows)
+    return table([f"{side} x {side}", "images/s", "/ elastic", "of peak"], rows)
 
 
 def _training_loops(read: Measurements, *, side: int) -> str:
@@ -153,15 +153,8 @@ SPEED: dict[str, Callable[[Measurements], str]] = {
     "inference-32": partial(_inference, place=1),
     "inference-sweep": _inference_sweep,
     "operator-training": _operator_training,
-    "augment-28": partial(
-        _augment,
-        file="augment-mnist",
-        side=28,
-        title="28 x 28, grey, network and run of `mnist-cpu`",
-    ),
-    "augment-64": partial(
-        _augment, file="augment", side=64, title="64 x 64, colour, network of `faces`, untrained"
-    ),
+    "augmentation-speed-28": partial(_augmentation_speed, side=28),
+    "augmentation-speed-64": partial(_augmentation_speed, side=64),
     "training-loops-28": partial(_training_loops, side=28),
     "training-loops-64": partial(_training_loops, side=64),
 }

@@ -44,6 +44,15 @@ def test_pictures_are_shrunk_and_listed_with_their_origin(run, tmp_path, monkeyp
     assert "1 pictures of mnist" in capsys.readouterr().out
 
 
+def test_the_gallery_shows_every_figure_that_has_a_picture():
+    script = runpy.run_path(str(SCRIPT))
+    shown = script["wall"]()
+    drawn = {file.stem for file in PAGES.glob("pictures/*/*.png")}
+    assert {name for name in drawn if f"(figures/{name}.md)" in shown} == drawn
+    text = (PAGES.parent / "gallery.md").read_text()
+    assert shown in text, "write it anew with: make docs-pictures"
+
+
 def test_every_page_has_a_place_for_pictures():
     pages = [page for page in PAGES.glob("*.md") if page.stem != "index"]
     assert [p.stem for p in pages if p.read_text().count("pictures -->") != 2] == []

@@ -1,0 +1,1 @@
+"""The parts of `ground_truth.py`: sets with known transformations, training, measures, pictures."""

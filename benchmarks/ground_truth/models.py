@@ -1,0 +1,130 @@
+"""Train what is compared: operators from two kinds of pairs on one network, and two baselines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import transop
+from ground_truth.sets import KnownSet
+from transop.artifacts import RunFolder
+from transop.config import Settings, settings_from_tree
+from transop.pairs import nearest_neighbours
+from transop.training import train
+from transop_paper.baselines import Baseline
+from transop_paper.baselines.settings import BaselineSettings
+from transop_paper.baselines.training import train_baseline
+
+NETWORK: dict[str, Any] = {
+    "network": "deep",
+    "latent_dimension": 32,
+    "width": 16,
+    "epochs": 60,
+    "batch_size": 64,
+    "learning_rate": 2e-3,
+    "schedule": "one-cycle",
+}
+QUICK: dict[str, Any] = {"latent_dimension": 6, "width": 4, "epochs": 3, "batch_size": 16}
+NEIGHBOURS = 5
+LEFT_OUT = {name: {"epochs": 0} for name in ("fine_tuning", "classifier", "coefficient_encoder")}
+
+
+def _tree(seed: int, network: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "recipe": "ground-truth",
+        "autoencoder": network,
+        "operators": {"epochs": 0},
+        **LEFT_OUT,
+        "runtime": {"seed": seed, "precision": "auto", "device": "cpu"},
+    }
+
+
+def _run(settings: Settings, path: Path, known: KnownSet) -> Any:
+    folder = RunFolder(path)
+    started = folder.config_file.exists()
+    teach = train_baseline if isinstance(settings, BaselineSettings) else train
+    return teach(settings, folder, dataset=known.dataset(), resume=started)
+
+
+def train_network(
+    known: KnownSet, seed: int, path: Path, network: dict[str, Any]
+) -> transop.ManifoldAutoencoder:
+    """Train the autoencoder that all operators share."""
+    settings = settings_from_tree(_tree(seed, network), Settings)
+    model: transop.ManifoldAutoencoder = _run(settings, path, known)
+    return model
+
+
+def train_rival(
+    method: str, known: KnownSet, seed: int, path: Path, network: dict[str, Any]
+) -> Baseline:
+    """Train a contractive or beta-variational autoencoder on the same images, as long."""
+    tree = {**_tree(seed, network), "method": method}
+    if method == "beta-vae":
+        tree["beta_vae"] = {"beta": 1.0}
+    settings = settings_from_tree(tree, BaselineSettings)
+    rival: Baseline = _run(settings, path, known)
+    return rival
+
+
+@torch.no_grad()
+def encode(model: Any, known: KnownSet) -> Tensor:
+    """Encode all images."""
+    data = known.dataset()
+    rows = np.arange(len(data))
+    parts = np.split(rows, range(250, len(rows), 250))
+    return torch.cat([model.encode(data.batch(part)) for part in parts]).float()
+
+
+def pair_rows(z: Tensor, known: KnownSet, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """List the training pairs of a kind, as rows: nearest latents, or the next moment."""
+    if kind == "time":
+        pairs = known.pairs_by_time()
+        return pairs[:, 0], pairs[:, 1]
+    near = nearest_neighbours(z[known.train], NEIGHBOURS).numpy()
+    return known.train.repeat(NEIGHBOURS), known.train[near.ravel()]
+
+
+def learn(
+    z: Tensor, known: KnownSet, kind: str, n_operators: int, seed: int, n_steps: int
+) -> transop.LearnedOperators:
+    """Learn operators from one kind of pairs; the pairs choose the weights of the objective."""
+    start, end = pair_rows(z, known, kind)
+    return transop.learn_operators(
+        z[start],
+        z[end],
+        n_operators,
+        n_steps=n_steps,
+        batch_size=min(200, len(start)),
+        learning_rate=1e-2,
+        generator=torch.Generator().manual_seed(seed),
+    )
+
+
+def fine_tune(
+    known: KnownSet, seed: int, path: Path, network: dict[str, Any], trained: Path, epochs: int
+) -> transop.ManifoldAutoencoder:
+    """Train network and operators together on pairs by time, from a trained network on."""
+    path.mkdir(parents=True, exist_ok=True)
+    given = path.with_name(f"{path.name} pairs.npz")
+    np.savez(given, pairs=known.pairs_by_time())
+    tree = {
+        **_tree(seed, {**network, "weights": str(trained)}),
+        "pairs": {"strategy": "given", "given": str(given)},
+        "operators": {
+            "objective": "data",
+            "n_operators": 16,
+            "epochs": 30,
+            "batch_size": 100,
+            "learning_rate": 1e-2,
+            "schedule": "cosine",
+        },
+        "fine_tuning": {"epochs": epochs, "reconstruction_weight": 0.9},
+        "beyond_paper": {"anchor_weight": 0.1},
+    }
+    model: transop.ManifoldAutoencoder = _run(settings_from_tree(tree, Settings), path, known)
+    return model

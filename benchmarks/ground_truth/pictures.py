@@ -1,0 +1,61 @@
+"""Draw what the operators of a seed do: a whole turn beside the real one, and people relit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ground_truth.measures import Features, Steps, speeds
+from ground_truth.relight import guess_lights
+from ground_truth.sets import KnownSet
+from transop.operators import transport_path
+from transop.plotting import image_grid, write_figure
+
+TURN = 12  # pictures of a turn
+OBJECTS = 3
+LIGHTS = ((0, 0), (-110, 15), (-70, 0), (-35, 15), (35, 15), (70, 0), (110, 15), (0, 45), (0, -35))
+PEOPLE = 2
+
+Decode = Callable[[Tensor], Tensor]
+
+
+def draw_turns(
+    file: Path, known: KnownSet, z: Tensor, decode: Decode, operators: Tensor, features: Features
+) -> None:
+    """Show photographs of a turn, their reconstructions, and the flow from the first of them."""
+    rate = speeds(features, 0, Steps.of(known, known.train, 0))
+    rows, labels = [], []
+    for group in np.unique(known.groups[known.train])[:OBJECTS]:
+        start = known.blocks[known.groups[known.blocks] == group][0]
+        frames = np.flatnonzero(known.groups == group)
+        wanted = np.arange(TURN + 1) * 360 / TURN
+        turn = known.turn(np.array(start), frames)[:, 0] % 360
+        real = [frames[np.abs((turn - w + 180) % 360 - 180).argmin()] for w in wanted]
+        c = torch.from_numpy(360 * rate[int(group)]).float()
+        path = transport_path(operators, c, z[start], torch.linspace(0, 1, TURN + 1))
+        rows += [torch.from_numpy(known.images[real]).float() / 255, decode(z[real]), decode(path)]
+        labels += ["photographs", "decoded", "operators"]
+    columns = [f"{turn:.0f}°" for turn in wanted]
+    images = torch.stack(rows).numpy()
+    write_figure(image_grid(images, row_labels=labels, column_labels=columns), file)
+
+
+def draw_lights(
+    file: Path, known: KnownSet, z: Tensor, decode: Decode, operators: Tensor, features: Features
+) -> None:
+    """Show unseen people under several lights, decoded: their own latents, and two guesses."""
+    rows, labels = [], []
+    for person in np.unique(known.groups[known.unseen])[:PEOPLE]:
+        true, guesses = guess_lights(z, known, int(person), LIGHTS, operators, features)
+        rows += [decode(z[true]), *(decode(guess) for guess in guesses.values())]
+        labels += ["own latents", *guesses]
+    columns = [f"{azimuth}°, {elevation}°" for azimuth, elevation in LIGHTS]
+    images = torch.stack(rows).numpy()
+    write_figure(image_grid(images, row_labels=labels, column_labels=columns), file)
+
+
+PAINTERS = {"turntable": draw_turns, "drawn": draw_turns, "yale": draw_lights}
