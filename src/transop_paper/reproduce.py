@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from transop.artifacts import describe_environment, read_json, write_json
 from transop.errors import ArtifactError, UserError
 from transop.files import make_folder
@@ -92,6 +94,24 @@ def _figures(run: str) -> Collect:
     def collect(work: Path) -> dict[str, Any]:
         files = sorted((work / run / "figures").glob("*.json"))
         return {file.stem: read_json(file).get("facts") for file in files}
+
+    return collect
+
+
+def _figure(run: str, name: str, arrays: Sequence[str]) -> Collect:
+    """Read one figure of a run: its plain numbers and some of its arrays."""
+
+    def collect(work: Path) -> dict[str, Any]:
+        opened, file = Run.open(work / run), work / run / "figures" / name
+        with np.load(file.with_suffix(".npz"), allow_pickle=False) as stored:
+            kept = {key: np.round(stored[key].astype(float), 4).tolist() for key in arrays}
+        return {
+            "recipe": opened.settings.recipe,
+            "seed": opened.settings.runtime.seed,
+            "commit": opened.environment.get("commit"),
+            "facts": read_json(file.with_suffix(".json"))["facts"],
+            "arrays": kept,
+        }
 
     return collect
 
@@ -182,7 +202,11 @@ STEPS: tuple[Step, ...] = (
         "mnist-cpu: what each operator changes",
         ("transop paper operator-names --run {work}/mnist-0",),
         ("transop paper operator-names --run {work}/mnist-0 --scale quick",),
-        _file("mnist-0/figures/operator-names.json"),
+        _figure(
+            "mnist-0",
+            "operator-names",
+            ("effect", "half_width", "slope", "agreement", "random", "sizes"),
+        ),
         after=("recipe-mnist",),
     ),
     Step(
@@ -276,7 +300,7 @@ STEPS: tuple[Step, ...] = (
         "celeba-cpu: attributes along operators",
         ("transop paper attributes --run {work}/celeba-0",),
         (),
-        _file("celeba-0/figures/attributes.json"),
+        _figure("celeba-0", "attributes", ("n_starts",)),
         after=("recipe-celeba",),
     ),
     Step(

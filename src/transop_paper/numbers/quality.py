@@ -102,6 +102,42 @@ def _embedding_turns(read: Measurements) -> str:
     return table(["", "method", "hits"], rows)
 
 
+def _operator_names(read: Measurements) -> str:
+    measured = read("operator-names-mnist")
+    facts, arrays = measured["facts"], measured["arrays"]
+    measures, units = facts["measures"], facts["units"]
+    rows = []
+    for place, (operator, name) in enumerate(zip(facts["operators"], facts["names"], strict=True)):
+        effect = [abs(value) for value in arrays["effect"][place]]
+        first, second = sorted(range(len(effect)), key=lambda k: -effect[k])[:2]
+        unit = units[first].replace("degrees", "°")
+        rows.append(
+            [
+                str(operator),
+                name,
+                measures[first],
+                f"{effect[first]:.2f} ± {arrays['half_width'][place][first]:.2f}",
+                f"{abs(arrays['slope'][place][first]):.1f} {unit}",
+                f"{100 * arrays['agreement'][place][first]:.0f} %",
+                f"{measures[second]} {effect[second]:.2f}",
+            ]
+        )
+    head = ["operator", "name", "changes most", "change", "in its unit", "agree", "second"]
+    return table(head, rows)
+
+
+def _attributes(read: Measurements) -> str:
+    measured = read("attributes-celeba")
+    facts = measured["facts"]
+    columns = (facts["attributes"], facts["best"], facts["best_share"])
+    found = list(zip(*columns, measured["arrays"]["n_starts"], strict=True))
+    rows = [
+        [name.replace("_", " "), str(best), f"{100 * share:.0f} %", f"{starts:.0f}"]
+        for name, best, share, starts in sorted(found, key=lambda row: -row[2])
+    ]
+    return table(["attribute", "best operator", "share", "starts"], rows)
+
+
 def _kill_and_resume(read: Measurements) -> str:
     measured = read("kill-and-resume")
     aims = ", ".join(
@@ -204,6 +240,8 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
     ),
     "embeddings-paths": _embedding_paths,
     "embeddings-turns": _embedding_turns,
+    "operator-names-mnist": _operator_names,
+    "attributes-celeba": _attributes,
     "kill-and-resume": _kill_and_resume,
     "attack": _attack,
     "recipe-mnist": partial(_recipes, file="recipe-mnist"),

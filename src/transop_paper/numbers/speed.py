@@ -58,7 +58,7 @@ def _inference(read: Measurements, *, place: int) -> str:
                 f"{run['objective']:.5f}",
                 "" if worst is None else f"{worst:.4f}",
                 f"{run['non_zeros']:.1f}",
-                f"{run['converged']:.0%}",
+                _percent(run["converged"]),
             ]
         )
     title = f"latent {size['dimension']}, {size['n_operators']} operators, {size['n_pairs']} pairs"
@@ -67,29 +67,28 @@ def _inference(read: Measurements, *, place: int) -> str:
 
 
 def _inference_sweep(read: Measurements) -> str:
-    rows = []
+    found: dict[tuple[int, ...], list[dict[str, Any]]] = {}
     for point in read("inference")["sweep"]:
-        size, theirs = point["size"], point["reference_seconds"]
+        size = point["size"]
+        key = tuple(size[name] for name in ("dimension", "n_blocks", "n_operators", "n_pairs"))
+        found.setdefault(key, []).append(point)
+    rows = []
+    for (dimension, blocks, operators, pairs), points in found.items():
+        with_reference = [point for point in points if point["reference_seconds"] is not None]
+        ratios = [point["reference_seconds"] / point["seconds"] for point in with_reference]
         rows.append(
             [
-                str(size["dimension"]),
-                str(size["n_blocks"]),
-                str(size["n_operators"]),
-                point["distance"],
-                amount(1e3 * point["seconds"] / size["n_pairs"]),
-                f"{point['converged']:.0%}",
-                "" if theirs is None else amount(theirs / point["seconds"]),
+                str(dimension) if blocks == 1 else f"{dimension} in {blocks} blocks",
+                str(operators),
+                str(pairs),
+                ", ".join(amount(1e3 * point["seconds"], 2) for point in points),
+                ", ".join(amount(point["reference_seconds"]) for point in with_reference),
+                ", ".join(amount(ratio) for ratio in ratios),
+                ", ".join(f"{point['objective_ratio']:.3f}" for point in with_reference),
             ]
         )
-    head = [
-        "latent",
-        "blocks",
-        "operators",
-        "pairs",
-        "ms / pair",
-        "converged",
-        "paper's solver / ours",
-    ]
+    head = ["dimensions", "operators", "pairs", "ours near, far (ms)"]
+    head += ["proximal-nesterov near, far (s)", "times ours", "our objective over its"]
     return table(head, rows)
 
 
@@ -112,14 +111,18 @@ def _operator_training(read: Measurements) -> str:
     return table(["", f"per batch of {batch}", f"per epoch of {epoch}", "objective"], rows)
 
 
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
 def _augmentation_speed(read: Measurements, *, side: int) -> str:
     speeds = [one for one in read("augmentation-speed")["speeds"] if one["image_size"] == side]
     rows = [
         [
             one["name"],
             amount(one["images_per_second"]),
-            amount(one["over_elastic"], 2),
-            "" if one["peak_share"] is None else f"{one['peak_share']:.0%}",
+            f"{one['over_elastic']:.2f}",
+            "" if one["peak_share"] is None else _percent(one["peak_share"]),
         ]
         for one in speeds
     ]
@@ -135,7 +138,7 @@ def _training_loops(read: Measurements, *, side: int) -> str:
     for name, places in found.items():
         cells = [name]
         for one in sorted(places, key=lambda one: int(one["workers"])):
-            cells += [amount(one["images_per_second"]), f"{one['waiting']:.0%}"]
+            cells += [amount(one["images_per_second"]), _percent(one["waiting"])]
             cells.append(f"{one['over_elastic']:.2f}")
         rows.append(cells)
     columns = ["images/s", "waiting", "time / elastic"]
