@@ -324,6 +324,13 @@ STEPS: tuple[Step, ...] = (
         _file("large-sets.json"),
     ),
     Step(
+        "graph-size",
+        "time and memory of the neighbour graph's groups",
+        ("python benchmarks/graph_size.py {work}/graph-size.json",),
+        ("python benchmarks/graph_size.py {work}/graph-size.json 2000",),
+        _file("graph-size.json"),
+    ),
+    Step(
         "two-processes",
         "speed of several threads and processes",
         ("python benchmarks/two_processes.py --json {work}/two-processes.json",),
