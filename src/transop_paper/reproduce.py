@@ -29,6 +29,8 @@ from transop.files import make_folder
 from transop.run import Run
 from transop_paper.numbers import TABLES
 
+GIVEN = ("celeba", "fruits", "yale")  # data that some steps need and the user may have
+
 Collect = Callable[[Path], Mapping[str, Any]]  # reads a result out of the work folder
 Say = Callable[[str], None]
 
@@ -37,8 +39,8 @@ Say = Callable[[str], None]
 class Step:
     """One measurement.
 
-    In commands, ``{work}`` is the folder of runs and ``{celeba}``, ``{fruits}`` are data that the
-    user must have; ``> FILE`` keeps what a command prints.
+    In commands, ``{work}`` is the folder of runs and ``{celeba}``, ``{fruits}``, ``{yale}`` are data
+    that the user must have; ``> FILE`` keeps what a command prints.
     """
 
     name: str  # of its JSON file
@@ -129,6 +131,18 @@ _EXTRAPOLATE = (
     "--json {{work}}/extrapolation/{name}-SEED.json"
 )
 _KEPT = "python benchmarks/kept_identity.py {{work}}/kept-{name} {runs}"
+
+
+def _ground_truth(name: str, more: str) -> Step:
+    """Compare operators with a transformation whose angles are known."""
+    command = "python benchmarks/ground_truth_study.py {work}/ground-truth --operators 16 --rivals"
+    return Step(
+        f"ground-truth-{name}",
+        f"operators against known angles: {name}",
+        (f"{command} --set {name} {more}",),
+        (),
+        _file(f"ground-truth/ground-truth-{name}.json"),
+    )
 
 
 def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> list[Step]:
@@ -313,6 +327,9 @@ STEPS: tuple[Step, ...] = (
         (),
         _file("embeddings.json"),
     ),
+    _ground_truth("turntable", "--data {fruits}"),
+    _ground_truth("yale", "--data {yale}"),
+    _ground_truth("drawn", "--seeds 0"),
     Step(
         "large-sets",
         "time and memory from 50,000 to 1,000,000 images",
@@ -406,7 +423,7 @@ class Reproduction:
     def possible(self, step: Step) -> bool:
         """Say whether a step has a version of this scale and its data were given."""
         commands = " ".join(self.commands(step))
-        missing = [f"{{{name}}}" for name in ("celeba", "fruits") if name not in self.given]
+        missing = [f"{{{name}}}" for name in GIVEN if name not in self.given]
         return bool(commands) and not any(name in commands for name in missing)
 
     def commands(self, step: Step) -> tuple[str, ...]:
@@ -424,7 +441,9 @@ class Reproduction:
             self.say(f"{step.name}: done before")
             return
         if not self.possible(step):
-            raise UserError("it needs data; give them with --give celeba=FOLDER or fruits=FILE")
+            raise UserError(
+                "it needs data; give them with --give celeba=FOLDER, fruits=FILE or yale=FILE"
+            )
         self.say(f"{step.name}: {step.about}")
         start = time.monotonic()
         for command in self.commands(step):

@@ -27,7 +27,7 @@ GiveOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=PATH",
-        help="Data for some steps: celeba=FOLDER, fruits=FILE.npz.",
+        help="Data for some steps: celeba=FOLDER, fruits=FILE.npz, yale=FILE.npz.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -78,13 +78,15 @@ def clone() -> Path:
 
 
 def _given(words: list[str] | tuple[str, ...]) -> dict[str, str]:
+    from transop_paper.reproduce import GIVEN
+
     given = {}
     for whole in words:
         name, _, path = whole.partition("=")
-        if name not in ("celeba", "fruits") or not Path(path).exists():
+        if name not in GIVEN or not Path(path).exists():
             raise UserError(
-                f"--give {whole!r} is not of the form celeba=FOLDER or fruits=FILE, or there is "
-                "no such file"
+                f"--give {whole!r} is not of the form celeba=FOLDER, fruits=FILE or yale=FILE, "
+                "or there is no such file"
             )
         given[name] = str(Path(path).absolute())
     return given
