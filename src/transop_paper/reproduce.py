@@ -39,8 +39,8 @@ Say = Callable[[str], None]
 class Step:
     """One measurement.
 
-    In commands, ``{work}`` is the folder of runs and ``{celeba}``, ``{fruits}``, ``{yale}`` are data
-    that the user must have; ``> FILE`` keeps what a command prints.
+    In commands, ``{work}`` is the folder of runs and ``{celeba}``, ``{fruits}``, ``{yale}`` are
+    data that the user must have; ``> FILE`` keeps what a command prints.
     """
 
     name: str  # of its JSON file
@@ -186,6 +186,18 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
                 "--scale quick --rows none,transport-encoder --set n_steps=20",
             ),
             _file(f"table1-{name}/table1.json"),
+            after=(runs,),
+        ),
+        Step(
+            f"table1-three-{name}",
+            f"{recipe}: rows of Table 1 that move images, three seeds",
+            (
+                f"transop paper table1 --run {{work}}/{name}-0 --out {{work}}/three-{name} "
+                "--seeds 3 --rows transport-100,transport-graph,transport-graph-guarded,transport-encoder,"
+                "transport-guarded",
+            ),
+            (),
+            _file(f"three-{name}/table1.json"),
             after=(runs,),
         ),
         Step(

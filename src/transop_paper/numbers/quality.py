@@ -232,7 +232,7 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
         _kept_identity, file="kept-identity-fashion", title="Fashion-MNIST"
     ),
     "kept-identity-celeba": partial(
-        _kept_identity, file="kept-identity-celeba", title="CelebA, one seed"
+        _kept_identity, file="kept-identity-celeba", title="CelebA, sixteen attributes"
     ),
     "embeddings-moves": partial(_embeddings, part="moves", key="linear", head="move of length"),
     "embeddings-few-labels": partial(
@@ -250,4 +250,6 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
     "extrapolation-fashion": partial(_extrapolation, file="extrapolation-fashion"),
     "table1-mnist": partial(_table1, file="table1-mnist"),
     "table1-fashion": partial(_table1, file="table1-fashion"),
+    "table1-three-mnist": partial(_table1, file="table1-three-mnist"),
+    "table1-three-fashion": partial(_table1, file="table1-three-fashion"),
 }
