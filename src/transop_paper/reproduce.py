@@ -193,8 +193,8 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
             f"{recipe}: rows of Table 1 that move images, three seeds",
             (
                 f"transop paper table1 --run {{work}}/{name}-0 --out {{work}}/three-{name} "
-                "--seeds 3 --rows transport-100,transport-graph,transport-graph-guarded,transport-encoder,"
-                "transport-guarded",
+                "--seeds 3 --rows transport-100,transport-graph,transport-graph-guarded,"
+                "transport-encoder,transport-guarded",
             ),
             (),
             _file(f"three-{name}/table1.json"),
