@@ -62,7 +62,7 @@ def run(tmp_path_factory):
     ]
     settings = load_settings("demo", changes)
     write_atomically(root / "run" / "config.toml", settings.to_toml().encode())
-    (root / "mine.py").write_text(FACTORY)
+    (root / "ownclassifier.py").write_text(FACTORY)
     with torch.random.fork_rng():
         torch.manual_seed(1)
         own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(256, 2))
@@ -94,10 +94,17 @@ def test_all_numbers_as_json(run, capfd):
 
 def test_ones_own_classifier_gets_an_encoder_of_its_own_once(run, monkeypatch, capfd):
     monkeypatch.chdir(run.parent)
-    command = ["invariance", "run", "--classifier", "mine:build", "--weights", "mine.safetensors"]
+    command = [
+        "invariance",
+        "run",
+        "--classifier",
+        "ownclassifier:build",
+        "--weights",
+        "mine.safetensors",
+    ]
     assert cli.run([*command, "--json"]) == 0
     first = json.loads(capfd.readouterr().out)
-    folder = run / "classifiers" / "mine-build"
+    folder = run / "classifiers" / "ownclassifier-build"
     assert (folder / "figures" / "invariance.png").exists()
     own = ManifoldAutoencoder.from_pretrained(run)
     assert own.classifier_recipe["network"] == "lenet"  # the run itself is as it was
@@ -112,9 +119,18 @@ def test_ones_own_classifier_gets_an_encoder_of_its_own_once(run, monkeypatch, c
     [
         (["nowhere"], "nowhere"),
         (["run", "--weights", "mine.safetensors"], "--classifier"),
-        (["run", "--classifier", "mine:build_wrong"], "not a module"),
+        (["run", "--classifier", "ownclassifier:build_wrong"], "not a module"),
         (["run", "--classifier", "absent:build"], "absent"),
-        (["run", "--classifier", "mine:build", "--weights", "mine.py"], "safetensors"),
+        (
+            [
+                "run",
+                "--classifier",
+                "ownclassifier:build",
+                "--weights",
+                "ownclassifier.py",
+            ],
+            "safetensors",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(options, part, run, monkeypatch, capfd):
