@@ -1,6 +1,7 @@
 """The models that are shipped with the package, and the script that makes them."""
 
 import json
+import re
 import runpy
 import shutil
 import subprocess
@@ -60,7 +61,7 @@ def test_no_shipped_text_names_a_folder_of_the_machine_it_was_made_on(name):
     for file in (SHIPPED / name).iterdir():
         if file.suffix in (".md", ".json", ".toml", ".jsonl"):
             assert not {"/work", "/root", "/home", "/tmp"} & set(file.read_text().split('"'))
-            assert "/work/" not in file.read_text()
+            assert not re.search(r"/(home|root|tmp|Users)/", file.read_text())
 
 
 @pytest.mark.parametrize("name", NAMES)

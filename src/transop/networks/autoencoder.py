@@ -272,8 +272,7 @@ class LastUp(nn.ConvTranspose2d):
         even = maps.shape[-1] % 2 == 0 and maps.shape[-2] % 2 == 0
         if torch.is_grad_enabled() or not (even and self.has_cells and output_size is None):
             return super().forward(maps, output_size)
-        weight, bias = self.cells()
-        return pixel_shuffle(conv2d(maps, weight, bias, stride=2, padding=1).contiguous(), 4)
+        return draw_cells(maps, *self.cells())
 
     @property
     def has_cells(self) -> bool:
@@ -291,6 +290,11 @@ class LastUp(nn.ConvTranspose2d):
         split = pad(self.weight, (3, 3, 3, 3))[:, :, entries + 3][..., entries + 3]
         weight = split.permute(1, 2, 4, 0, 3, 5).flatten(0, 2)
         return weight, None if self.bias is None else self.bias.repeat_interleave(16)
+
+
+def draw_cells(maps: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Write maps of even size as an image, with what `LastUp.cells` gives."""
+    return pixel_shuffle(conv2d(maps, weight, bias, stride=2, padding=1).contiguous(), 4)
 
 
 def _hidden(inputs: int, outputs: int) -> list[nn.Module]:

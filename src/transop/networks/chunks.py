@@ -7,10 +7,10 @@ from torch import Tensor
 
 # Rows through a network at once. Larger chunks leave the cache, and the system hands memory for
 # their maps out anew every time, which can take longer than the computation.
-_CHUNK = 128
+CHUNK = 128
 
 
-def in_chunks(function: Callable[[Tensor], Tensor], inputs: Tensor, n_rows: int = _CHUNK) -> Tensor:
+def in_chunks(function: Callable[[Tensor], Tensor], inputs: Tensor, n_rows: int = CHUNK) -> Tensor:
     """Apply a network to a few rows at a time, images laid out channels-last."""
     outputs = []
     for start in range(0, max(1, len(inputs)), n_rows):

@@ -7,11 +7,11 @@ from copy import deepcopy
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, pixel_shuffle, relu_
+from torch.nn.functional import relu_
 from torch.nn.utils import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-from transop.networks.autoencoder import Autoencoder, LastUp
-from transop.networks.chunks import in_chunks
+from transop.networks.autoencoder import Autoencoder, LastUp, draw_cells
+from transop.networks.chunks import CHUNK, in_chunks
 
 
 class FoldedAutoencoder:
@@ -33,7 +33,7 @@ class FoldedAutoencoder:
         self._given = self._weights[0].dtype
         self._used = self._given if dtype is None else dtype
         # Half the bytes for a number: twice the rows fit into the cache.
-        self._n_rows = 128 * self._given.itemsize // self._used.itemsize
+        self._n_rows = CHUNK * self._given.itemsize // self._used.itemsize
         self._encoder = _fold(network.encoder).to(self._used)
         self._decoder = _fold(network.decoder).to(self._used)
 
@@ -127,8 +127,7 @@ class _Cells(nn.Module):
     def forward(self, maps: Tensor) -> Tensor:
         if maps.shape[-1] % 2 or maps.shape[-2] % 2:
             return self._layer(maps)  # type: ignore[no-any-return]
-        cells = conv2d(maps, self._weight, self._bias, stride=2, padding=1)
-        return pixel_shuffle(cells.contiguous(), 4)
+        return draw_cells(maps, self._weight, self._bias)
 
 
 class _ReLU(nn.Module):

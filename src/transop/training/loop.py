@@ -147,11 +147,7 @@ class Loop:
         """Give the learning rate of this step by the schedule of the phase's section."""
         schedule = getattr(self._settings, "schedule", "constant")
         peak = self._settings.learning_rate if peak is None else peak
-        step, share = self._bend
-        place: float = self.step
-        if step > 0:  # the rest of the schedule is stretched over the steps that are left
-            place = share + (1 - share) * (self.step - step) / (self.n_steps - step)
-            place *= self.n_steps
+        place = self._share_done() * self.n_steps if self._bend[0] > 0 else self.step
         return schedule_rate(optimiser, schedule, peak, place, self.n_steps)
 
     def minimise(self, optimiser: Optimizer, value: Tensor) -> bool:
@@ -257,9 +253,12 @@ class Loop:
         most = max(self.step, math.ceil(self._deadline.most_epochs * self.steps_per_epoch))
         length = min(self.step + max(1, left), most)
         if abs(length - self.n_steps) > _WORTH_A_NEW_LENGTH * (self.n_steps - self.step):
-            place, share = self._bend
-            done = share + (1 - share) * (self.step - place) / (self.n_steps - place)
-            self._bend, self.n_steps = (self.step, done), length
+            self._bend, self.n_steps = (self.step, self._share_done()), length
+
+    def _share_done(self) -> float:
+        """Say how far the schedule is; a new length stretches what is left of it."""
+        step, share = self._bend
+        return share + (1 - share) * (self.step - step) / (self.n_steps - step)
 
     def _agree_on_step(self) -> bool:
         """Average a step's numbers over devices; say whether any of them was asked to stop."""
