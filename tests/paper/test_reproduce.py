@@ -7,14 +7,15 @@ import pytest
 
 from transop.errors import UserError
 from transop_app import cli
-from transop_paper import reproduce
+from transop_paper import reproduce, steps
 from transop_paper.numbers import TABLES
-from transop_paper.reproduce import STEPS, Reproduction, Step
+from transop_paper.reproduce import Reproduction
+from transop_paper.steps import STEPS, Step
 
 
 def step(name, *commands, **others):
     """Make a step whose commands leave WORK/name.json."""
-    collect = others.pop("collect", reproduce._file(f"{name}.json"))
+    collect = others.pop("collect", steps._file(f"{name}.json"))
     return Step(name, f"about {name}", commands, commands[:1], collect, **others)
 
 
@@ -34,8 +35,8 @@ def make(tmp_path, monkeypatch):
         "else: (pathlib.Path('work') / f'{name}.json').write_text(text)\n"
     )
 
-    def make(*steps, names=(), **options):
-        monkeypatch.setattr(reproduce, "STEPS", steps)
+    def make(*given, names=(), **options):
+        monkeypatch.setattr(reproduce, "STEPS", given)
         force = options.pop("force", False)
         said = []
         runner = Reproduction(

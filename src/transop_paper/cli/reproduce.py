@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transop.errors import UserError
 from transop_app.cli import Terminal
+
+if TYPE_CHECKING:
+    from transop_paper.reproduce import Reproduction
 
 _PANEL = "For reproduce"
 
@@ -78,7 +81,7 @@ def clone() -> Path:
 
 
 def _given(words: list[str] | tuple[str, ...]) -> dict[str, str]:
-    from transop_paper.reproduce import GIVEN
+    from transop_paper.steps import GIVEN
 
     given = {}
     for whole in words:
@@ -92,10 +95,9 @@ def _given(words: list[str] | tuple[str, ...]) -> dict[str, str]:
     return given
 
 
-def _show(terminal: Terminal, everything: object, *, as_json: bool) -> None:
-    from transop_paper.reproduce import STEPS, Reproduction
+def _show(terminal: Terminal, everything: Reproduction, *, as_json: bool) -> None:
+    from transop_paper.steps import STEPS
 
-    assert isinstance(everything, Reproduction)
     rows = []
     for step in STEPS:
         state = "done" if everything.is_done(step) else "to do"

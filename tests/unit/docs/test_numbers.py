@@ -9,7 +9,7 @@ import pytest
 from transop.artifacts import read_json
 from transop.errors import UserError
 from transop_paper.numbers import TABLES, interval, marked_tables, refresh, render
-from transop_paper.reproduce import STEPS
+from transop_paper.steps import STEPS
 
 ROOT = Path(__file__).parents[3]
 MEASUREMENTS = ROOT / "docs" / "measurements"

@@ -1,0 +1,372 @@
+"""The measurements of the docs: what each runs, and where its result is found.
+
+To add one, add a step to ``STEPS``. To show it in the docs, add a table to
+``transop_paper.numbers``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transop.artifacts import read_json
+from transop.run import Run
+
+GIVEN = ("celeba", "fruits", "yale")  # data that some steps need and the user may have
+
+Collect = Callable[[Path], Mapping[str, Any]]  # reads a result out of the work folder
+
+
+@dataclass(frozen=True)
+class Step:
+    """One measurement.
+
+    In commands, ``{work}`` is the folder of runs and ``{celeba}``, ``{fruits}``, ``{yale}`` are
+    data that the user must have; ``> FILE`` keeps what a command prints.
+    """
+
+    name: str  # of its JSON file
+    about: str  # what it measures, in a few words
+    commands: tuple[str, ...]  # as the docs show them
+    quick: tuple[str, ...]  # the same in seconds, to see that it works; empty: tests do that
+    collect: Collect
+    after: tuple[str, ...] = ()  # steps whose runs it uses
+
+
+def _seeds(template: str, seeds: Sequence[int]) -> tuple[str, ...]:
+    return tuple(template.replace("SEED", str(seed)) for seed in seeds)
+
+
+def _runs(name: str) -> Collect:
+    """Read what the runs NAME-0, NAME-1, ... say about themselves."""
+
+    def collect(work: Path) -> dict[str, Any]:
+        runs = [Run.open(path) for path in sorted(work.glob(f"{name}-[0-9]"))]
+        facts = [
+            {
+                "seed": run.settings.runtime.seed,
+                "recipe": run.settings.recipe,
+                "commit": run.environment.get("commit"),
+                "torch_threads": run.environment.get("torch_threads"),
+                "phases": run.phases,
+            }
+            for run in runs
+        ]
+        return {"runs": facts}
+
+    return collect
+
+
+def _file(place: str) -> Collect:
+    """Read one JSON file; a list of rows becomes the value of "rows"."""
+
+    def collect(work: Path) -> Mapping[str, Any]:
+        found = read_json(work / place)
+        return found if isinstance(found, dict) else {"rows": found}
+
+    return collect
+
+
+def _files(pattern: str) -> Collect:
+    """Read several JSON files, one for each run."""
+    return lambda work: {"runs": [read_json(file) for file in sorted(work.glob(pattern))]}
+
+
+def _figures(run: str) -> Collect:
+    """Read the plain numbers of every figure of a run."""
+
+    def collect(work: Path) -> dict[str, Any]:
+        files = sorted((work / run / "figures").glob("*.json"))
+        return {file.stem: read_json(file).get("facts") for file in files}
+
+    return collect
+
+
+def _figure(run: str, name: str, arrays: Sequence[str]) -> Collect:
+    """Read one figure of a run: its plain numbers and some of its arrays."""
+
+    def collect(work: Path) -> dict[str, Any]:
+        opened, file = Run.open(work / run), work / run / "figures" / name
+        with np.load(file.with_suffix(".npz"), allow_pickle=False) as stored:
+            kept = {key: np.round(stored[key].astype(float), 4).tolist() for key in arrays}
+        return {
+            "recipe": opened.settings.recipe,
+            "seed": opened.settings.runtime.seed,
+            "commit": opened.environment.get("commit"),
+            "facts": read_json(file.with_suffix(".json"))["facts"],
+            "arrays": kept,
+        }
+
+    return collect
+
+
+_TINY = (
+    "--set data.limit=400 --set autoencoder.width=4 --set autoencoder.epochs=2 "
+    "--set pairs.strategy=pixel --set operators.epochs=2 --set fine_tuning.epochs=0.5 "
+    "--set classifier.epochs=2 --set coefficient_encoder.epochs=1 "
+    "--set coefficient_encoder.distil_samples=1000"
+)
+_TRAIN = "transop train {recipe} --seed SEED --out {{work}}/{name}-SEED"
+_EXTRAPOLATE = (
+    "python examples/measure_extrapolation.py {{work}}/{name}-SEED --residual 0.12 "
+    "--sparsity-weight 0.01 --pairs-per-class 1000 {more}"
+    "--json {{work}}/extrapolation/{name}-SEED.json"
+)
+_KEPT = "python benchmarks/kept_identity.py {{work}}/kept-{name} {runs}"
+
+
+def _ground_truth(name: str, more: str) -> Step:
+    """Compare operators with a transformation whose angles are known."""
+    command = "python benchmarks/ground_truth_study.py {work}/ground-truth --operators 16 --rivals"
+    return Step(
+        f"ground-truth-{name}",
+        f"operators against known angles: {name}",
+        (f"{command} --set {name} {more}",),
+        (),
+        _file(f"ground-truth/ground-truth-{name}.json"),
+    )
+
+
+def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> list[Step]:
+    """Train a recipe with three seeds and measure what the docs say about its runs."""
+    train = _TRAIN.format(recipe=recipe, name=name)
+    tiny = _seeds(_TRAIN.format(recipe="demo", name=name) + f" {_TINY}", range(2))
+    kept = _KEPT.format(name=name, runs=" ".join(_seeds(f"{{work}}/{name}-SEED", range(3))))
+    few = _KEPT.format(name=name, runs=" ".join(_seeds(f"{{work}}/{name}-SEED", range(2))))
+    along = _EXTRAPOLATE.format(name=name, more=judge)
+    runs, labels = f"recipe-{name}", f"kept-identity-{name}"
+    steps = [
+        Step(
+            runs,
+            f"{recipe}, three seeds: time, error, operators, kept identity",
+            _seeds(train, range(3)),
+            tiny,
+            _runs(name),
+        ),
+        Step(
+            labels,
+            f"{recipe}: identity from labels and from the neighbour graph",
+            (kept,),
+            (f"{few} --images 100 --epochs 1",),
+            _file(f"kept-{name}/kept.json"),
+            after=(runs,),
+        ),
+        Step(
+            f"extrapolation-{name}",
+            f"{recipe}: accuracy along paths and along the straight-line control",
+            _seeds(along, range(3)),
+            _seeds(along.replace("class 1000", "class 10"), range(2)),
+            _files(f"extrapolation/{name}-*.json"),
+            after=(runs, labels),
+        ),
+        Step(
+            f"table1-{name}",
+            f"{recipe}: ten labels per class, ten seeds",
+            (f"transop paper table1 --run {{work}}/{name}-0 --out {{work}}/table1-{name}",),
+            (
+                f"transop paper table1 --run {{work}}/{name}-0 --out {{work}}/table1-{name} "
+                "--scale quick --rows none,transport-encoder --set n_steps=20",
+            ),
+            _file(f"table1-{name}/table1.json"),
+            after=(runs,),
+        ),
+        Step(
+            f"table1-three-{name}",
+            f"{recipe}: rows of Table 1 that move images, three seeds",
+            (
+                f"transop paper table1 --run {{work}}/{name}-0 --out {{work}}/three-{name} "
+                "--seeds 3 --rows transport-100,transport-graph,transport-graph-guarded,"
+                "transport-encoder,transport-guarded",
+            ),
+            (),
+            _file(f"three-{name}/table1.json"),
+            after=(runs,),
+        ),
+        Step(
+            f"figures-{name}",
+            f"{recipe}: every figure of the paper",
+            (f"transop paper all --run {{work}}/{name}-0",),
+            (f"transop paper magnitudes --run {{work}}/{name}-0 --scale quick",),
+            _figures(f"{name}-0"),
+            after=(runs,),
+        ),
+    ]
+    if quick:
+        return steps
+    return [Step(s.name, s.about, s.commands, (), s.collect, s.after) for s in steps]
+
+
+STEPS: tuple[Step, ...] = (
+    *_recipe_steps("mnist", "mnist-cpu", quick=True),
+    # Its own classifier reads latents; that of the labelled encoder looks at images.
+    *_recipe_steps(
+        "fashion",
+        "fashion-mnist-cpu",
+        quick=False,
+        judge="--classifier {work}/kept-fashion/fashion-SEED/labels ",
+    ),
+    Step(
+        "operator-names-mnist",
+        "mnist-cpu: what each operator changes",
+        ("transop paper operator-names --run {work}/mnist-0",),
+        ("transop paper operator-names --run {work}/mnist-0 --scale quick",),
+        _figure(
+            "mnist-0",
+            "operator-names",
+            ("effect", "half_width", "slope", "agreement", "random", "sizes"),
+        ),
+        after=("recipe-mnist",),
+    ),
+    Step(
+        "robustness-mnist",
+        "mnist-cpu: accuracy on changed digits",
+        ("transop paper robustness --run {work}/mnist-0",),
+        (),
+        _file("mnist-0/figures/robustness.json"),
+        after=("recipe-mnist",),
+    ),
+    Step(
+        "inference",
+        "coefficient inference against the paper's solvers, and 10 to 512 dimensions",
+        ("transop bench inference --sweep --json > {work}/inference.json",),
+        (
+            "transop bench inference --sweep --scale quick --repeats 3 --json "
+            "> {work}/inference.json",
+        ),
+        _file("inference.json"),
+    ),
+    Step(
+        "operator-training",
+        "an epoch on operators against the authors' algorithm",
+        ("transop bench train --json > {work}/train.json",),
+        (
+            "transop bench train --batches 1 --batch-size 20 --learning-steps 5 --json "
+            "> {work}/train.json",
+        ),
+        _file("train.json"),
+    ),
+    Step(
+        "augmentation-speed",
+        "images per second of every augmentation",
+        ("transop bench augment --json > {work}/augment.json",),
+        ("transop bench augment --batch-size 16 --trials 2 --json > {work}/augment.json",),
+        _file("augment.json"),
+    ),
+    Step(
+        "training-loops",
+        "whole training loops with every augmentation",
+        ("transop bench loop --steps 15 --rounds 5 --json > {work}/loop.json",),
+        (),
+        _file("loop.json"),
+    ),
+    Step(
+        "pairs-speed",
+        "features and neighbours, images per second",
+        ("transop bench pairs --json > {work}/pairs.json",),
+        (),
+        _file("pairs.json"),
+    ),
+    Step(
+        "faces",
+        "drawn faces: error, operators, attributes, factors",
+        ("transop train faces --out {work}/faces-0",),
+        (),
+        _runs("faces"),
+    ),
+    Step(
+        "figures-faces",
+        "drawn faces: every figure of the paper",
+        ("transop paper all --run {work}/faces-0",),
+        (),
+        _figures("faces-0"),
+        after=("faces",),
+    ),
+    Step(
+        "recipe-celeba",
+        "celeba-cpu, three seeds",
+        _seeds(
+            "transop train celeba-cpu --set data.source={celeba} --set data.crop=celeba "
+            "--seed SEED --out {work}/celeba-SEED",
+            range(3),
+        ),
+        (),
+        _runs("celeba"),
+    ),
+    Step(
+        "kept-identity-celeba",
+        "celeba-cpu: attributes kept, identity from attributes and from the neighbour graph",
+        (
+            "python benchmarks/kept_identity.py {work}/kept-celeba {work}/celeba-0 "
+            "{work}/celeba-1 {work}/celeba-2",
+        ),
+        (),
+        _file("kept-celeba/kept.json"),
+        after=("recipe-celeba",),
+    ),
+    Step(
+        "attributes-celeba",
+        "celeba-cpu: attributes along operators",
+        ("transop paper attributes --run {work}/celeba-0",),
+        (),
+        _figure("celeba-0", "attributes", ("n_starts",)),
+        after=("recipe-celeba",),
+    ),
+    Step(
+        "embeddings",
+        "operators in the features of an image network",
+        (
+            "python benchmarks/embeddings_study.py --fruits {fruits} --celeba {celeba} "
+            "--first-seed 8 --cache {work}/embeddings --out {work}/embeddings.json",
+        ),
+        (),
+        _file("embeddings.json"),
+    ),
+    _ground_truth("turntable", "--data {fruits}"),
+    _ground_truth("yale", "--data {yale}"),
+    _ground_truth("drawn", "--seeds 0"),
+    Step(
+        "large-sets",
+        "time and memory from 50,000 to 1,000,000 images",
+        (
+            "python benchmarks/large_sets.py --json {work}/large-sets.json "
+            "--plot docs/pictures/large-sets.png",
+        ),
+        ("python benchmarks/large_sets.py --sizes 3000 6000 --json {work}/large-sets.json",),
+        _file("large-sets.json"),
+    ),
+    Step(
+        "graph-size",
+        "time and memory of the neighbour graph's groups",
+        ("python benchmarks/graph_size.py {work}/graph-size.json",),
+        ("python benchmarks/graph_size.py {work}/graph-size.json 2000",),
+        _file("graph-size.json"),
+    ),
+    Step(
+        "two-processes",
+        "speed of several threads and processes",
+        ("python benchmarks/two_processes.py --json {work}/two-processes.json",),
+        (),
+        _file("two-processes.json"),
+    ),
+    Step(
+        "kill-and-resume",
+        "killed runs end with the same bits",
+        (
+            "python benchmarks/kill_and_resume.py --kills 20 --epochs 2 --seed 2 "
+            "--json {work}/kill-and-resume.json",
+        ),
+        (),
+        _file("kill-and-resume.json"),
+    ),
+    Step(
+        "attack",
+        "hostile inputs of six kinds",
+        ("python benchmarks/attack.py --cases 3600 --seed 0 1 2 --out {work}/attack.json",),
+        ("python benchmarks/attack.py --cases 30 --seed 0 --out {work}/attack.json",),
+        _file("attack.json"),
+    ),
+)
