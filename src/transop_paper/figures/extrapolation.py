@@ -1,17 +1,19 @@
 """Accuracy along paths.
 
 Left: how often an image on the path is still classified as the class of its end points. t from 0 to
-1 interpolates, beyond 1 extrapolates. Sparse coefficients let our path stop a little short of the
-second image, which alone would help it; the dashed control takes that away: a straight line to the
-very point our path reaches. What is left above it is owed to curvature. Right: our lead over each
-rival on the same pairs, with 95 % intervals.
+1 interpolates, beyond 1 extrapolates. A shorter path keeps its class longer, so the paths of every
+method end at the same mean distance from the second image. The dashed control is a straight line to
+the very point our path reaches. What is left above it is owed to curvature. Right: our lead over
+each rival on the same pairs, with 95 % intervals.
 """
+
+import copy
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
+from transop.evaluation import PathModel, lead_over, measure_extrapolation, same_class_pairs
 from transop.plotting import Line, Panel, line_panels
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import (
@@ -25,6 +27,8 @@ from transop_paper.figures.paper_run import (
 
 _TIMES = np.arange(0, 3.01, 0.25)
 CONTROL = "straight line to our end point"
+RESIDUAL = 0.12  # every path ends where it misses z1 by this share of |z1|, on average
+SPARSITY_WEIGHT = 0.01  # of our paths: a small one makes them end before z1 and not beside it
 
 
 def compute(run: PaperRun) -> Numbers:
@@ -36,14 +40,16 @@ def compute(run: PaperRun) -> Numbers:
     starts, ends = run.dataset.batch(rows[first]), run.dataset.batch(rows[second])
     truth = torch.from_numpy(labels[rows[first]])
     correct, residual, covered = {}, {}, {}
-    for method in METHOD_NAMES:
+    end = RESIDUAL
+    for method in METHOD_NAMES:  # ours is the first
         result = measure_extrapolation(
-            model_of(run, method),  # type: ignore[arg-type]
+            _path_model(run, method),
             run.image_classifier,
             starts,
             ends,
             truth,
             times=_TIMES.tolist(),
+            residual=end,
             progress=run.progress,
         )
         correct[method] = result.correct
@@ -51,6 +57,7 @@ def compute(run: PaperRun) -> Numbers:
         covered[method] = float(result.share_covered.mean())
         if method == OUR_METHOD:
             correct["control"] = result.control_correct
+            end = max(end, residual[method])  # where ours come no closer, the others stop there too
     ours = correct.pop(OUR_METHOD)
     others = {name: lead_over(ours, theirs) for name, theirs in correct.items()}
     series = {OUR_METHOD: ours, **correct}
@@ -68,12 +75,21 @@ def compute(run: PaperRun) -> Numbers:
             "lead_over": list(others),
             "n_pairs": len(first),
             "residual": residual,
-            "way": covered,
-            "judge_accuracy_on_starts": float(
+            "covered": covered,
+            "accuracy_on_starts": float(
                 (run.image_classifier(starts).argmax(1).cpu() == truth).float().mean()
             ),
         },
     )
+
+
+def _path_model(run: PaperRun, method: str) -> PathModel:
+    """Give the model that draws a method's paths."""
+    model = model_of(run, method)
+    if method == OUR_METHOD:
+        model = copy.copy(run.model)  # shares the weights, not the sparsity weight
+        model.sparsity_weight = SPARSITY_WEIGHT
+    return model  # type: ignore[return-value]
 
 
 def draw(numbers: Numbers) -> Figure:
@@ -112,8 +128,8 @@ def draw(numbers: Numbers) -> Figure:
         marks=(1.0,),
         zero=True,
         legend=False,
-        note=f"our paths cover {facts['way'][OUR_METHOD]:.0%} of the distance to z₁ and "
-        f"miss it by {facts['residual'][OUR_METHOD]:.3f} |z₁|",
+        note=f"all paths end {facts['residual'][OUR_METHOD]:.2f} |z₁| from the second image; "
+        f"ours cover {facts['covered'][OUR_METHOD]:.0%} of the distance",
     )
     return line_panels([accuracy, lead], panel_inches=(4.6, 3.6))
 

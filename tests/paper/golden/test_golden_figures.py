@@ -16,6 +16,7 @@ from transop.errors import UserError
 from transop.pairs import build_pairs
 from transop_paper.figures import FIGURES, robustness, table1
 from transop_paper.figures.figure import Numbers, make_figure, unmet_needs
+from transop_paper.figures.paper_run import METHOD_NAMES
 from transop_paper.scarce.experiment import Experiment
 from transop_paper.scarce.protocol import Protocol
 from transop_paper.scarce.robustness import ChangedImages
@@ -165,6 +166,12 @@ def test_the_control_is_what_straightens_our_path(compute):
     assert ours[times.index(0)] == control[times.index(0)]
     assert ours[times.index(1)] == control[times.index(1)]
     assert (numbers["half_width"] <= 0.2).all()
+
+
+def test_paths_of_every_method_end_equally_far_from_the_second_image(compute):
+    residuals = compute("extrapolation").facts["residual"]
+    assert set(residuals) == set(METHOD_NAMES)
+    assert max(residuals.values()) - min(residuals.values()) < 0.02
 
 
 def test_the_rotation_is_found_to_close(compute):
