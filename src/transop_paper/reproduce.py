@@ -45,13 +45,15 @@ class Reproduction:
         A step that fails does not stop steps that do not need it.
         """
         failed: list[str] = []
-        for step in self.planned(names):
+        planned = self.planned(names)
+        for step in planned:
             if blocked := [name for name in step.after if name in failed]:
                 self.say(f"{step.name}: left out, it needs {', '.join(blocked)}")
                 failed.append(step.name)
                 continue
             try:
-                self._make(step, force=force and (not names or step.name in names))
+                wanted = force and (not names or step.name in names)
+                self._make(step, force=wanted or self._is_missed(step, planned))
             except UserError as error:
                 self.say(f"{step.name}: {error}")
                 failed.append(step.name)
@@ -89,6 +91,11 @@ class Reproduction:
         file = self.measurements / f"{step.name}.json"
         made = read_json(file).get("made", {}) if file.exists() else {}
         return bool(made.get("commands") == list(self.commands(step)))
+
+    def _is_missed(self, step: Step, planned: Sequence[Step]) -> bool:
+        """Say whether a step that is still to be made needs runs of this one that are gone."""
+        needed = any(step.name in later.after and not self.is_done(later) for later in planned)
+        return needed and not all((self.work / folder).exists() for folder in step.leaves)
 
     def _make(self, step: Step, *, force: bool) -> None:
         if not force and self.is_done(step):

@@ -7,7 +7,7 @@ To add one, add a step to ``STEPS``. To show it in the docs, add a table to
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class Step:
     quick: tuple[str, ...]  # the same in seconds, to see that it works; empty: tests do that
     collect: Collect
     after: tuple[str, ...] = ()  # steps whose runs it uses
+    leaves: tuple[str, ...] = ()  # folders below {work} that later steps use
 
 
 def _seeds(template: str, seeds: Sequence[int]) -> tuple[str, ...]:
@@ -146,6 +147,7 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
             _seeds(train, range(3)),
             tiny,
             _runs(name),
+            leaves=(f"{name}-0",),
         ),
         Step(
             labels,
@@ -154,6 +156,7 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
             (f"{few} --images 100 --epochs 1",),
             _file(f"kept-{name}/kept.json"),
             after=(runs,),
+            leaves=(f"kept-{name}",),
         ),
         Step(
             f"extrapolation-{name}",
@@ -197,7 +200,7 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
     ]
     if quick:
         return steps
-    return [Step(s.name, s.about, s.commands, (), s.collect, s.after) for s in steps]
+    return [replace(step, quick=()) for step in steps]
 
 
 STEPS: tuple[Step, ...] = (
@@ -276,6 +279,7 @@ STEPS: tuple[Step, ...] = (
         ("transop train faces --out {work}/faces-0",),
         (),
         _runs("faces"),
+        leaves=("faces-0",),
     ),
     Step(
         "figures-faces",
@@ -295,6 +299,7 @@ STEPS: tuple[Step, ...] = (
         ),
         (),
         _runs("celeba"),
+        leaves=("celeba-0",),
     ),
     Step(
         "kept-identity-celeba",

@@ -73,6 +73,15 @@ def test_what_was_made_by_the_same_commands_is_skipped_and_the_rest_is_not(make)
     assert make(step("one", writes("one")), changed, force=True)[3:] == ["one", "two"]
 
 
+def test_a_step_is_made_again_if_a_later_one_needs_runs_that_are_gone(make, tmp_path):
+    first = step("one", writes("one"), leaves=("one.json",))
+    assert make(first, step("two", writes("two"), after=("one",))) == ["one", "two"]
+    (tmp_path / "work" / "one.json").unlink()
+    assert make(first, step("two", writes("two"), after=("one",))) == ["one", "two"]
+    changed = step("two", writes("two", '{"a": 2}'), after=("one",))
+    assert make(first, changed) == ["one", "two", "one", "two"]
+
+
 def test_a_measurement_without_a_record_is_made_again(make, tmp_path):
     (tmp_path / "measurements").mkdir()
     (tmp_path / "measurements" / "one.json").write_text('{"a": 0}')
