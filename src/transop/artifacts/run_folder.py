@@ -53,14 +53,25 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """Name the commit of the source tree, when transop runs from one."""
-    here = Path(__file__).resolve().parent
-    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
+    """Name the commit of the source tree, when transop runs from one; "-dirty" if it was changed.
+
+    Files outside the source, such as numbers that were measured, do not count as changes.
+    """
+    source = Path(__file__).resolve().parents[2]
+
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
+        command = ["git", "-C", str(source), *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=5)
+
     try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
+        found = git("describe", "--always", "--abbrev=12")
+        changed = git("diff", "--quiet", "HEAD", "--", ".")
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip() or None
+    commit = found.stdout.strip()
+    if found.returncode or not commit:
+        return None
+    return f"{commit}-dirty" if changed.returncode else commit
 
 
 class _Inside:
