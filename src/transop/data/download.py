@@ -17,7 +17,6 @@ from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from transop.data.sources import SourceUnavailable
 from transop.progress import Progress
 
 RESOLVE_SECONDS = 3.0
@@ -26,6 +25,10 @@ RETRY_SECONDS = 1.0
 _ATTEMPTS = 2
 _BLOCK = 2**18
 _CLIENT_SECONDS = 600
+
+
+class SourceUnavailable(Exception):
+    """A source cannot deliver, or not the right file; the message says why."""
 
 
 def mirror(base: str, names: Sequence[str], folder: Path, progress: Progress) -> None:
