@@ -28,7 +28,6 @@ from transop.networks.classifiers import CoefficientEncoder, LatentClassifier, L
 from transop.networks.folded import FoldedAutoencoder
 from transop.networks.modules import (
     ModuleAutoencoder,
-    ModulesShape,
     PrincipalDirections,
     make_autoencoder,
 )
@@ -45,7 +44,6 @@ __all__ = [
     "LatentClassifier",
     "LeNet",
     "ModuleAutoencoder",
-    "ModulesShape",
     "PrincipalDirections",
     "attribute_losses",
     "build_attribute_net",

@@ -154,7 +154,7 @@ def _autoencoder_phase(
         obtain_autoencoder(session, network, dataset)
         return dict(measure_reconstruction(model, dataset))
     # Modules of the user's own are taken as they are.
-    numbers: dict[str, Any] = {"latent_dimension": network.own.latent_dimension}
+    numbers: dict[str, Any] = {"latent_dimension": network.shape.latent_dimension}
     if network.principal is not None:
         numbers["explained_variance"] = network.principal.explained
     if network.has_decoder:
