@@ -65,11 +65,9 @@ def dataset_from_parts(
         images, of = part.images, f" of {part.where}" if part.where else ""
         if not part.conformed:
             array = to_numpy(images, f"images{of}")
-            name_of_array = f"the image array{of}" if of else "images"
-            images = request.conform(images_from_array(array, name_of_array))
+            images = request.conform(images_from_array(array, f"images{of}"))
         stacks.append(images)
-        name_of_labels = f"the labels{of}" if of else "labels"
-        columns.append(labels_from_array(part.labels, len(images), name_of_labels))
+        columns.append(labels_from_array(part.labels, len(images), f"labels{of}"))
     if len({stack.shape[1:] for stack in stacks}) > 1:
         raise DataError(
             f"the splits of {name} have images of different shapes; pass image_size and channels"

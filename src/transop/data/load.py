@@ -1,6 +1,5 @@
 """Read any source a user can name into an `ImageDataset`."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from transop.data.picture import Crop, Fit, check_options, conform
 from transop.data.pictures import load_folder, load_zip
 from transop.data.published import known_datasets
 from transop.data.request import DatasetRequest, cache_folder
-from transop.errors import DataError
+from transop.errors import DataError, did_you_mean
 from transop.files import real_path
 from transop.inputs import check_callable, check_flag, check_kind, check_path, check_seed
 from transop.progress import Progress, silent
@@ -168,12 +167,10 @@ def _open_named(source: str | Path, labels: Any, request: DatasetRequest) -> Ima
     except (OSError, ValueError, RuntimeError):  # too long a name, a null byte, no such home
         exists = False
     if not exists:
-        near = difflib.get_close_matches(str(source), datasets, n=1, cutoff=0.5)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise DataError(
             f"data set {str(source)!r} is neither a known name nor an existing file or folder"
-            f"{hint}; names: {', '.join(datasets)}; or give a folder of images, a .npy, .npz or "
-            ".zip file"
+            f"{did_you_mean(str(source), datasets)}; names: {', '.join(datasets)}; or give a "
+            "folder of images, a .npy, .npz or .zip file"
         )
     if request.path is not None:
         raise DataError(f"path={str(request.path)!r} goes with a data set name, not with {place}")
