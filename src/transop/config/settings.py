@@ -73,11 +73,11 @@ class Settings(Section):
 
     def to_toml(self) -> str:
         """Write every setting as TOML; what is None is left out, as TOML has no null."""
-        return tomli_w.dumps(_without_none(self.model_dump(mode="json")))
+        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
 
     def updated(self, overrides: Iterable[str]) -> Self:
         """Apply ``section.key=value`` overrides on top of these settings."""
-        tree = _without_none(self.model_dump(mode="json"))
+        tree = self.model_dump(mode="json", exclude_none=True)
         for override in overrides:
             _apply_override(tree, override)
         return settings_from_tree(tree, type(self))
@@ -235,11 +235,3 @@ def _one_line(error: ValidationError, kind: type[Settings]) -> str:
     more = len(error.errors()) - 1
     others = f" (and {more} more)" if more and first["type"] != "literal_error" else ""
     return f"'{key}' = {show(first['input'])}: {message}{hint}{others}"
-
-
-def _without_none(tree: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: _without_none(value) if isinstance(value, dict) else value
-        for key, value in tree.items()
-        if value is not None
-    }

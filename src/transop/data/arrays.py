@@ -211,19 +211,15 @@ def _factor(array: np.ndarray, name: str) -> float:
 
 
 def _range(array: np.ndarray, name: str) -> tuple[float, float]:
-    """Find the smallest and largest value a chunk at a time; NaN and infinity are refused."""
-    low, high = math.inf, -math.inf
-    for start in range(0, len(array), _CHUNK):
-        chunk = array[start : start + _CHUNK]
-        least, most = float(chunk.min()), float(chunk.max())
-        if not (math.isfinite(least) and math.isfinite(most)):
-            bad = int(np.count_nonzero(~np.isfinite(chunk)))
-            raise DataError(
-                f"{name} contains NaN or infinity ({bad} values among images {start} to "
-                f"{start + len(chunk) - 1}); remove these images or use np.nan_to_num"
-            )
-        low, high = min(low, least), max(high, most)
-    return low, high
+    """Find the smallest and largest value; NaN and infinity are refused."""
+    least, most = float(array.min()), float(array.max())
+    if not (math.isfinite(least) and math.isfinite(most)):
+        bad = np.flatnonzero([not np.isfinite(image).all() for image in array])
+        raise DataError(
+            f"{name} contains NaN or infinity ({len(bad)} of {len(array)} images, first number "
+            f"{bad[0]}); remove these images or use np.nan_to_num"
+        )
+    return least, most
 
 
 def is_item_source(source: Any) -> bool:

@@ -23,9 +23,8 @@ from transop.networks.autoencoder import (
     deep,
     mnist,
 )
-from transop.networks.chunks import in_chunks
 from transop.networks.classifiers import CoefficientEncoder, LatentClassifier, LeNet
-from transop.networks.folded import FoldedAutoencoder
+from transop.networks.folded import FoldedAutoencoder, in_chunks
 from transop.networks.modules import (
     ModuleAutoencoder,
     PrincipalDirections,
