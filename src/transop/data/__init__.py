@@ -9,7 +9,7 @@ from transop.data.dataset import (
     split_sizes,
 )
 from transop.data.findings import require_trainable
-from transop.data.load import dataset_from_settings, load_dataset
+from transop.data.load import load_dataset
 from transop.data.picture import (
     EXTENSIONS,
     UnreadablePicture,
@@ -35,7 +35,6 @@ __all__ = [
     "cache_folder",
     "conform",
     "consecutive_splits",
-    "dataset_from_settings",
     "known_datasets",
     "load_dataset",
     "load_run_data",

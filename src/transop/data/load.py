@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from transop.config import DataSettings
 from transop.data.array_files import is_idx_folder, load_idx_folder, load_npy, load_npz
 from transop.data.arrays import (
     Part,
@@ -104,30 +103,6 @@ def load_dataset(
     if split == "random":
         dataset = replace(dataset, splits=random_splits(len(dataset), dataset.labels, seed))
     return dataset if dataset is source else with_findings(dataset)
-
-
-def dataset_from_settings(
-    settings: DataSettings,
-    source: Any = None,
-    *,
-    labels: Any = None,
-    offline: bool = False,
-    progress: Progress | None = None,
-) -> ImageDataset:
-    """Load the images that the ``data`` section of the settings describes.
-
-    ``source`` takes the place of ``data.source``; all other settings still apply. An `ImageDataset`
-    was cropped and split when it was loaded: only size and channels apply.
-    """
-    loaded = isinstance(source, ImageDataset)
-    applied = {"image_size", "channels", *(() if loaded else ("fit", "crop", "split"))}
-    return load_dataset(
-        settings.source if source is None else source,
-        labels=labels,
-        offline=offline,
-        progress=progress,
-        **settings.model_dump(include=applied),
-    )
 
 
 def _open(source: Any, labels: Any, request: DatasetRequest) -> ImageDataset:
