@@ -13,7 +13,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transop.errors import UserError, show
-from transop.inputs import check_callable
 from transop.networks.autoencoder import Autoencoder, AutoencoderShape
 
 logger = logging.getLogger(__name__)
@@ -234,8 +233,6 @@ def make_autoencoder(
         explained: share of the variance that they must cover, where the data allow it.
         frozen: keep the modules' weights as they are.
     """
-    check_callable("encoder", encoder, n_arguments=1)
-    check_callable("decoder", decoder, n_arguments=1, optional=True)
     sample = images[:: max(1, len(images) // _MOST_TRIED)][:_MOST_TRIED]
     latents = _try(encoder, sample)
     latent_shape = tuple(latents.shape[1:])
@@ -264,7 +261,6 @@ def _saying(refusal: str) -> Iterator[None]:
 
 @torch.no_grad()
 def _try(encoder: Call, images: Tensor) -> Tensor:
-    _check_devices(encoder, images)
     if isinstance(encoder, nn.Module):
         encoder.eval()
     parts = []
@@ -279,7 +275,6 @@ def _try(encoder: Call, images: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _try_decoder(network: ModuleAutoencoder, images: Tensor) -> None:
-    _check_devices(network.decoder, images)
     with _saying(f"the decoder does not take latents of shape {network.latent_shape}"):
         decoded = network(images)
     if not bool(decoded.isfinite().all()):
@@ -288,16 +283,6 @@ def _try_decoder(network: ModuleAutoencoder, images: Tensor) -> None:
     if low < -_SLACK or high > 1 + _SLACK:
         message = "the decoder gives values from %.3g to %.3g; pictures expect values in [0, 1]"
         logger.warning(message, low, high)
-
-
-def _check_devices(call: Call | None, images: Tensor) -> None:
-    """Say in words that a module is elsewhere: torch's own message names no module."""
-    first = next(iter(call.parameters()), None) if isinstance(call, nn.Module) else None
-    if first is not None and first.device != images.device:
-        raise UserError(
-            f"the modules are on {first.device} but the images on {images.device}; move one of "
-            "them with .to(...), or pass device= to from_modules"
-        )
 
 
 def _check_output(name: str, answer: Any, n: int, shape: tuple[int, ...] | None) -> Tensor:
