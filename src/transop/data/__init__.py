@@ -19,7 +19,7 @@ from transop.data.picture import (
 )
 from transop.data.published import DATASETS, known_datasets
 from transop.data.request import DatasetRequest, cache_folder
-from transop.data.run_data import DataRecord, load_run_data, open_run_data, with_source
+from transop.data.run_data import DataRecord, load_run_data, with_source
 
 __all__ = [
     "CELEBA_ATTRIBUTES",
@@ -38,7 +38,6 @@ __all__ = [
     "known_datasets",
     "load_dataset",
     "load_run_data",
-    "open_run_data",
     "read_header",
     "read_picture",
     "require_trainable",

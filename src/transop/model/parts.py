@@ -55,7 +55,7 @@ def _networks(description: ModelDescription, given: OwnModules) -> dict[str, nn.
     encoder, known = description.coefficient_encoder, description.classifier
     classifier = given.classifier
     if known is not None and classifier is None and not isinstance(known, FactoryDescription):
-        classifier = build_classifier(known.network, **known.numbers.model_dump())
+        classifier = build_classifier(known.network, **known.numbers.model_dump(exclude_none=True))
     return {
         "autoencoder": _autoencoder(description.autoencoder, given),
         "coefficient_encoder": CoefficientEncoder(**encoder.model_dump()) if encoder else None,
