@@ -1,5 +1,7 @@
 """The errors a user can cause; the command line prints them as one line and exits with 2."""
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 _SHOWN = 60  # characters of a wrong value in a message
@@ -22,6 +24,12 @@ def shorten(name: str) -> str:
     """Cut the middle out of a long file name."""
     half = _SHOWN_OF_NAME // 2
     return name if len(name) <= _SHOWN_OF_NAME else f"{name[:half]}...{name[-half:]}"
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """Hint at the choice that a misspelt word is nearest to, if any is near."""
+    near = difflib.get_close_matches(word, list(choices), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 class UserError(ValueError):

@@ -22,7 +22,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 
 def missing_modules(extra: str) -> list[str]:
     """Name the modules of an extra that are not installed."""
-    return [module for module in EXTRAS[extra] if not _is_there(module)]
+    return [module for module in EXTRAS[extra] if find_spec(module) is None]
 
 
 def require(extra: str, purpose: str, alternative: str = "") -> None:
@@ -36,10 +36,3 @@ def require(extra: str, purpose: str, alternative: str = "") -> None:
             f"{purpose} needs packages that are not installed ({', '.join(missing)}); install them "
             f"with: pip install 'transop[{extra}]'{other}"
         )
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ImportError:
-        return False

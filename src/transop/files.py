@@ -131,8 +131,7 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
                 shutil.rmtree(left, ignore_errors=True)
-    scratch = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=parent))
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with tempfile.TemporaryDirectory(
+        prefix=".unfinished-", dir=parent, ignore_cleanup_errors=True
+    ) as scratch:
+        yield Path(scratch)

@@ -7,7 +7,6 @@ refuse: where gradients flow, nothing is converted silently.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 import numbers
@@ -21,7 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.errors import TensorError, UserError, show
+from transop.errors import TensorError, UserError, did_you_mean, show
 from transop.files import DEEPEST
 
 _MOST = 2**31 - 1  # of a count, where nothing else limits it: what compiled code holds
@@ -81,8 +80,7 @@ def check_flag(name: str, value: Any) -> bool:
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Take one of a few words."""
     if not isinstance(value, str) or value not in choices:
-        near = difflib.get_close_matches(show(value).strip("'"), choices, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(show(value).strip("'"), choices)
         valid = ", ".join(map(repr, choices))
         raise UserError(f"{name} = {show(value)} is unknown; choose one of {valid}{hint}")
 

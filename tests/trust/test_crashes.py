@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -19,7 +18,6 @@ import torch
 from PIL import Image
 
 from transop.data import load_dataset
-from transop.data.download import mirror
 from transop.data.request import DatasetRequest
 from transop.data.sources import Catalogue, PublishedFile, obtain
 from transop.pairs import BACKBONES, FeatureExtractor, build_pairs
@@ -118,8 +116,7 @@ def slow_backbone(monkeypatch):
 def test_a_full_stop_in_the_middle_of_a_download_costs_only_time(tmp_path, half_a_server):
     content, address = half_a_server
     file = PublishedFile("data.bin", hashlib.sha256(content).hexdigest(), len(content))
-    suppliers = {"a mirror": partial(mirror, address, ["data.bin"])}
-    catalogue = Catalogue("toy", [file], "none", suppliers=suppliers)
+    catalogue = Catalogue("toy", [file], [address])
     request = DatasetRequest(cache_dir=tmp_path)
 
     def work(pipe):

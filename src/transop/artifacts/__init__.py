@@ -1,7 +1,7 @@
 """What runs and models leave on disk: run folders, states, model files, large arrays."""
 
-from transop.artifacts.mapped import digest_rows, map_rows, write_rows
-from transop.artifacts.pretrained import read_pretrained, upload, write_pretrained
+from transop.artifacts.mapped import map_rows, write_rows
+from transop.artifacts.pretrained import read_pretrained, write_pretrained
 from transop.artifacts.run_folder import RunFolder, describe_environment
 from transop.artifacts.state import (
     load_state,
@@ -14,13 +14,11 @@ from transop.artifacts.state import (
 __all__ = [
     "RunFolder",
     "describe_environment",
-    "digest_rows",
     "load_state",
     "map_rows",
     "read_json",
     "read_pretrained",
     "save_state",
-    "upload",
     "write_atomically",
     "write_json",
     "write_pretrained",

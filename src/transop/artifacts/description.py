@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -17,10 +17,6 @@ Size = Annotated[int, Field(ge=1, le=_LARGEST)]
 Scale = Annotated[float, Field(ge=_SMALLEST_SCALE, le=_LARGEST_SCALE)]
 Name = Annotated[str, Field(max_length=_LONGEST_NAME)]
 Names = Annotated[list[Name], Field(max_length=_MOST_NAMES)]
-
-
-_Network = TypeVar("_Network", bound=str)
-_Numbers = TypeVar("_Numbers", bound=BaseModel)
 
 
 class _Part(BaseModel):
@@ -65,46 +61,29 @@ class CoefficientEncoderDescription(_Part):
     scale_multiplier: Scale
 
 
-class LeNetNumbers(_Part):
-    """What builds a ``lenet``."""
+class ClassifierNumbers(_Part):
+    """What a file may pass to ``build_classifier``; each network takes some of them."""
 
-    image_size: Size
-    channels: Size
-    n_classes: Size
-
-
-class LatentClassifierNumbers(_Part):
-    """What builds a ``latent-mlp``."""
-
-    latent_dimension: Size
-    n_classes: Size
-    hidden: Size = 512
+    image_size: Size | None = None
+    channels: Size | None = None
+    latent_dimension: Size | None = None
+    n_classes: Size | None = None
+    hidden: Size | None = None
+    attribute_names: list[Name] | None = Field(None, min_length=1, max_length=_MOST_LAYERS**2)
+    trunk: Name | None = None
 
 
-class AttributeNumbers(_Part):
-    """What builds an ``attributes`` classifier."""
+class ClassifierDescription(_Part):
+    """One of our own classifiers."""
 
-    attribute_names: list[Name] = Field(min_length=1, max_length=_MOST_LAYERS**2)
-    trunk: Name = "resnet18"
-
-
-class _Known(_Part, Generic[_Network, _Numbers]):
-    network: _Network
-    numbers: _Numbers
+    network: Literal["lenet", "latent-mlp", "attributes"]
+    numbers: ClassifierNumbers
 
 
 class FactoryDescription(_Part):
     """A classifier of the user's own, which is never imported from a file."""
 
     factory: Name
-
-
-KnownClassifier = Annotated[
-    _Known[Literal["lenet"], LeNetNumbers]
-    | _Known[Literal["latent-mlp"], LatentClassifierNumbers]
-    | _Known[Literal["attributes"], AttributeNumbers],
-    Field(discriminator="network"),
-]
 
 
 class IdentityDescription(_Part):
@@ -125,7 +104,7 @@ class ModelDescription(_Part):
     sparsity_weight: float = Field(ge=0, le=_LARGEST_SCALE)
     prior_scale: Scale
     coefficient_encoder: CoefficientEncoderDescription | None
-    classifier: KnownClassifier | FactoryDescription | None
+    classifier: ClassifierDescription | FactoryDescription | None
     classifier_domain: Literal["image", "latent"]
     phases: Names
     class_names: Names | None
@@ -154,13 +133,12 @@ class ModelDescription(_Part):
                 f"the coefficient encoder is for {encoder.n_operators} operators on "
                 f"{encoder.latent_dimension} dimensions, not {wanted[1]} on {wanted[0]}"
             )
-        n_classes = getattr(getattr(self.classifier, "numbers", None), "n_classes", None)
+        classifier, names = self.classifier, self.class_names
         by_graph = self.identity is not None and self.identity.source == "graph"
-        named = None not in (n_classes, self.class_names) and not by_graph
-        if named and len(self.class_names or ()) != n_classes:
-            raise ValueError(
-                f"there are {len(self.class_names or ())} class_names for {n_classes} classes"
-            )
+        if isinstance(classifier, ClassifierDescription) and names is not None and not by_graph:
+            n_classes = classifier.numbers.n_classes
+            if n_classes is not None and len(names) != n_classes:
+                raise ValueError(f"there are {len(names)} class_names for {n_classes} classes")
         return self
 
 

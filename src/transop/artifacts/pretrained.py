@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,9 +17,6 @@ logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 2  # 2: identity, and modules of the user's own; 1 is read as well
 _FORMAT_KEYS = ("format", "format_version")
-
-# Sees a description and weights without values; raises if they do not fit each other.
-Inspect = Callable[[dict[str, Any], dict[str, Tensor]], None]
 
 
 def write_pretrained(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> None:
@@ -37,34 +33,22 @@ def write_pretrained(folder: Path, config: dict[str, Any], weights: dict[str, Te
         raise ArtifactError(f"cannot write to '{folder}': {error.strerror}") from None
 
 
-def read_pretrained(
-    folder: str | Path, inspect: Inspect | None = None
-) -> tuple[dict[str, Any], dict[str, Tensor], Path]:
-    """Read a model's description, its weights and their file, from a folder or the hub.
-
-    ``inspect`` checks the description and the shapes of the weights before any weight is read.
-    """
+def read_pretrained(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor], Path]:
+    """Read a model's description, its weights and their file, from a folder or the hub."""
     path = _local_folder(folder)
     shown = read_json(path / "config.json")
     _check_version(shown, path / "config.json")
     weights_file = path / "model.safetensors"
-
-    def look(state: dict[str, Any]) -> None:
-        config, weights = _check_version(state.get("config"), weights_file), state.get("weights")
-        if not isinstance(weights, dict) or not all(
-            isinstance(w, Tensor) for w in weights.values()
-        ):
-            raise ArtifactError(f"'{weights_file}' is damaged: it holds no table of weights")
-        if inspect is not None:
-            inspect(config, weights)
-
-    state = load_state(weights_file, kind="model", inspect=look)
+    state = load_state(weights_file, kind="model")
+    config, weights = _check_version(state.get("config"), weights_file), state.get("weights")
+    if not isinstance(weights, dict) or not all(isinstance(w, Tensor) for w in weights.values()):
+        raise ArtifactError(f"'{weights_file}' is damaged: it holds no table of weights")
     if state["config"] != shown:
         logger.warning("'%s' does not describe the weights beside it; using theirs", path)
-    for name, weight in state["weights"].items():
+    for name, weight in weights.items():
         if weight.is_floating_point() and not bool(weight.isfinite().all()):
             raise ArtifactError(f"'{weights_file}' is useless: '{name}' holds NaN or infinity")
-    return _check_version(state["config"], weights_file), state["weights"], weights_file
+    return config, weights, weights_file
 
 
 def upload(name: str, config: dict[str, Any], weights: dict[str, Tensor], **options: Any) -> str:

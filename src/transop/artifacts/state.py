@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -104,42 +103,31 @@ def _in_fixed_order(content: bytes) -> bytes:
     return b"".join([len(text).to_bytes(8, "little"), text, memoryview(content)[8 + length :]])
 
 
-def load_state(
-    path: Path, *, kind: str, inspect: Callable[[dict[str, Any]], None] | None = None
-) -> dict[str, Any]:
-    """Read what ``save_state`` wrote, refusing damaged, foreign and newer files by name.
-
-    ``inspect`` sees the state with tensors that have a shape and a type but no values, before any
-    value is read; it raises if it does not like them.
-    """
-    with _opened(path) as file:
-        info = file.metadata() or {}
-        _check_header(path, info, kind)
-        skeleton = info.get("state", "")
-        names = list(file.keys())
-        if inspect is not None:
-            shapes = {name: _without_values(file.get_slice(name)) for name in names}
-            inspect(_rebuild(path, skeleton, shapes))
-        tensors = {name: file.get_tensor(name) for name in names}
-    if info.get("digest") != _digest(tensors, skeleton):
-        raise ArtifactError(f"'{path}' is damaged: its content does not match its digest")
-    return _rebuild(path, skeleton, tensors)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """Open a safetensors file; whatever is wrong with it is told in our words."""
+def load_state(path: Path, *, kind: str) -> dict[str, Any]:
+    """Read what ``save_state`` wrote, refusing damaged, foreign and newer files by name."""
+    if not path.is_file():
+        raise ArtifactError(f"'{path}' does not exist or is no file")
     try:
-        if not path.is_file():
-            raise ArtifactError(f"'{path}' does not exist or is no file")
         with safe_open(path, framework="pt") as file:
-            yield file
+            info = file.metadata() or {}
+            _check_header(path, info, kind)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except ArtifactError:
         raise
     except (SafetensorError, OSError, ValueError, RuntimeError, KeyError) as error:
         raise ArtifactError(
             f"'{path}' is not a complete safetensors file (truncated or foreign): {error}"
         ) from None
+    skeleton = info.get("state", "")
+    if info.get("digest") != _digest(tensors, skeleton):
+        raise ArtifactError(f"'{path}' is damaged: its content does not match its digest")
+    try:
+        state = _put_together(json.loads(skeleton), tensors)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ArtifactError(f"'{path}' is damaged: {type(error).__name__} {error}") from None
+    if not isinstance(state, dict):
+        raise ArtifactError(f"'{path}' is damaged: it holds no table of values")
+    return state
 
 
 def _check_header(path: Path, info: Mapping[str, str], kind: str) -> None:
@@ -153,23 +141,6 @@ def _check_header(path: Path, info: Mapping[str, str], kind: str) -> None:
         )
     if info.get("kind") != kind:
         raise ArtifactError(f"'{path}' holds a {info.get('kind')}, not a {kind}")
-
-
-def _without_values(part: Any) -> Tensor:
-    """Make a tensor of a stored one's shape and type that takes no memory."""
-    empty = part[:0] if part.get_shape() else part[...]
-    return torch.empty(part.get_shape(), dtype=empty.dtype, device="meta")
-
-
-def _rebuild(path: Path, skeleton: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Put a state together again, or say that its description makes no sense."""
-    try:
-        state = _put_together(json.loads(skeleton), tensors)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ArtifactError(f"'{path}' is damaged: {type(error).__name__} {error}") from None
-    if not isinstance(state, dict):
-        raise ArtifactError(f"'{path}' is damaged: it holds no table of values")
-    return state
 
 
 def _digest(tensors: Mapping[str, Tensor], skeleton: str) -> str:

@@ -6,7 +6,6 @@ unknown, of the wrong type or impossible is refused in one line before anything 
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -32,7 +31,7 @@ from transop.config.sections import (
     RuntimeSettings,
     Section,
 )
-from transop.errors import SettingsError, show
+from transop.errors import SettingsError, did_you_mean, show
 from transop.files import read_regular, reason_of
 
 _LARGEST_RECIPE = 2**20  # bytes
@@ -74,11 +73,11 @@ class Settings(Section):
 
     def to_toml(self) -> str:
         """Write every setting as TOML; what is None is left out, as TOML has no null."""
-        return tomli_w.dumps(_without_none(self.model_dump(mode="json")))
+        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
 
     def updated(self, overrides: Iterable[str]) -> Self:
         """Apply ``section.key=value`` overrides on top of these settings."""
-        tree = _without_none(self.model_dump(mode="json"))
+        tree = self.model_dump(mode="json", exclude_none=True)
         for override in overrides:
             _apply_override(tree, override)
         return settings_from_tree(tree, type(self))
@@ -115,26 +114,23 @@ def load_settings(
         kind: the class of the settings; another package may add sections of its own.
         changes: the same by key and value, such as ``{"autoencoder.epochs": 2}``.
     """
+    if not isinstance(changes, Mapping | None):
+        raise SettingsError(
+            f"settings = {show(changes)}; pass a mapping such as {{'autoencoder.epochs': 2}}"
+        )
+    if not isinstance(overrides, Iterable) or isinstance(overrides, str | bytes):
+        raise SettingsError(
+            f"overrides = {show(overrides)}; pass a list such as ['autoencoder.epochs=2']"
+        )
     text, origin = _recipe_text(recipe)
     tree = _parse_toml(text, origin)
     tree.setdefault("recipe", Path(recipe).stem)
     try:
         upgrade(tree, kind.model_fields)
-    except SettingsError as error:
-        raise SettingsError(f"{origin}: {error}") from None
-    if not isinstance(changes, Mapping | None):
-        raise SettingsError(
-            f"settings = {show(changes)}; pass a mapping such as {{'autoencoder.epochs': 2}}"
-        )
-    for key, value in (changes or {}).items():
-        _set_key(tree, str(key), value, f"setting {key!r}")
-    if not isinstance(overrides, Iterable) or isinstance(overrides, str | bytes):
-        raise SettingsError(
-            f"overrides = {show(overrides)}; pass a list such as ['autoencoder.epochs=2']"
-        )
-    for override in overrides:
-        _apply_override(tree, override)
-    try:
+        for key, value in (changes or {}).items():
+            _set_key(tree, str(key), value, f"setting {key!r}")
+        for override in overrides:
+            _apply_override(tree, override)
         return settings_from_tree(tree, kind)
     except SettingsError as error:
         raise SettingsError(f"{origin}: {error}") from None
@@ -157,7 +153,7 @@ def _recipe_text(recipe: str | Path) -> tuple[str, str]:
             reason = reason_of(error) if isinstance(error, OSError) else error
             raise SettingsError(f"recipe file '{path}' cannot be read: {reason}") from None
     raise SettingsError(
-        f"unknown recipe '{recipe}'{_did_you_mean(str(recipe), names)}; shipped recipes are "
+        f"unknown recipe '{recipe}'{did_you_mean(str(recipe), names)}; shipped recipes are "
         f"{', '.join(names)}, or give the path of a .toml file"
     )
 
@@ -226,7 +222,7 @@ def _one_line(error: ValidationError, kind: type[Settings]) -> str:
         # Sections lie one level deep.
         model: Any = kind.model_fields[location[0]].annotation if len(location) > 1 else kind
         valid = list(model.model_fields)
-        hint = _did_you_mean(location[-1], valid)
+        hint = did_you_mean(location[-1], valid)
         return f"unknown setting '{key}'{hint}; valid keys here: {', '.join(valid)}"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
@@ -235,20 +231,7 @@ def _one_line(error: ValidationError, kind: type[Settings]) -> str:
     expected = first.get("ctx", {}).get("expected")
     if first["type"] == "literal_error" and isinstance(expected, str):
         choices = [choice.strip().strip("'") for choice in expected.replace(" or ", ",").split(",")]
-        hint = _did_you_mean(str(first["input"]), choices)
+        hint = did_you_mean(str(first["input"]), choices)
     more = len(error.errors()) - 1
     others = f" (and {more} more)" if more and first["type"] != "literal_error" else ""
     return f"'{key}' = {show(first['input'])}: {message}{hint}{others}"
-
-
-def _did_you_mean(word: str, choices: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)
-    return f" (did you mean '{close[0]}'?)" if close else ""
-
-
-def _without_none(tree: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: _without_none(value) if isinstance(value, dict) else value
-        for key, value in tree.items()
-        if value is not None
-    }

@@ -9,7 +9,7 @@ from transop.data.dataset import (
     split_sizes,
 )
 from transop.data.findings import require_trainable
-from transop.data.load import dataset_from_settings, load_dataset
+from transop.data.load import load_dataset
 from transop.data.picture import (
     EXTENSIONS,
     UnreadablePicture,
@@ -19,7 +19,7 @@ from transop.data.picture import (
 )
 from transop.data.published import DATASETS, known_datasets
 from transop.data.request import DatasetRequest, cache_folder
-from transop.data.run_data import DataRecord, load_run_data, open_run_data, with_source
+from transop.data.run_data import DataRecord, load_run_data, with_source
 
 __all__ = [
     "CELEBA_ATTRIBUTES",
@@ -35,11 +35,9 @@ __all__ = [
     "cache_folder",
     "conform",
     "consecutive_splits",
-    "dataset_from_settings",
     "known_datasets",
     "load_dataset",
     "load_run_data",
-    "open_run_data",
     "read_header",
     "read_picture",
     "require_trainable",

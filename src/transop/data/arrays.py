@@ -65,11 +65,9 @@ def dataset_from_parts(
         images, of = part.images, f" of {part.where}" if part.where else ""
         if not part.conformed:
             array = to_numpy(images, f"images{of}")
-            name_of_array = f"the image array{of}" if of else "images"
-            images = request.conform(images_from_array(array, name_of_array))
+            images = request.conform(images_from_array(array, f"images{of}"))
         stacks.append(images)
-        name_of_labels = f"the labels{of}" if of else "labels"
-        columns.append(labels_from_array(part.labels, len(images), name_of_labels))
+        columns.append(labels_from_array(part.labels, len(images), f"labels{of}"))
     if len({stack.shape[1:] for stack in stacks}) > 1:
         raise DataError(
             f"the splits of {name} have images of different shapes; pass image_size and channels"
@@ -213,19 +211,15 @@ def _factor(array: np.ndarray, name: str) -> float:
 
 
 def _range(array: np.ndarray, name: str) -> tuple[float, float]:
-    """Find the smallest and largest value a chunk at a time; NaN and infinity are refused."""
-    low, high = math.inf, -math.inf
-    for start in range(0, len(array), _CHUNK):
-        chunk = array[start : start + _CHUNK]
-        least, most = float(chunk.min()), float(chunk.max())
-        if not (math.isfinite(least) and math.isfinite(most)):
-            bad = int(np.count_nonzero(~np.isfinite(chunk)))
-            raise DataError(
-                f"{name} contains NaN or infinity ({bad} values among images {start} to "
-                f"{start + len(chunk) - 1}); remove these images or use np.nan_to_num"
-            )
-        low, high = min(low, least), max(high, most)
-    return low, high
+    """Find the smallest and largest value; NaN and infinity are refused."""
+    least, most = float(array.min()), float(array.max())
+    if not (math.isfinite(least) and math.isfinite(most)):
+        bad = np.flatnonzero([not np.isfinite(image).all() for image in array])
+        raise DataError(
+            f"{name} contains NaN or infinity ({len(bad)} of {len(array)} images, first number "
+            f"{bad[0]}); remove these images or use np.nan_to_num"
+        )
+    return least, most
 
 
 def is_item_source(source: Any) -> bool:

@@ -8,8 +8,6 @@ import shutil
 import socket
 import subprocess
 import tarfile
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,15 +15,16 @@ from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from transop.data.sources import SourceUnavailable
 from transop.progress import Progress
 
 RESOLVE_SECONDS = 3.0
 STALL_SECONDS = 15.0
-RETRY_SECONDS = 1.0
-_ATTEMPTS = 2
 _BLOCK = 2**18
 _CLIENT_SECONDS = 600
+
+
+class SourceUnavailable(Exception):
+    """A source cannot deliver, or not the right file; the message says why."""
 
 
 def mirror(base: str, names: Sequence[str], folder: Path, progress: Progress) -> None:
@@ -35,30 +34,20 @@ def mirror(base: str, names: Sequence[str], folder: Path, progress: Progress) ->
 
 
 def download(url: str, target: Path, progress: Progress) -> None:
-    """Download a file, trying twice; the caller checks its content."""
+    """Download a file; the caller checks its content."""
     _require_reachable(url)
-    for attempt in range(_ATTEMPTS):
-        try:
-            return _stream(url, target, progress)
-        except urllib.error.HTTPError as error:  # an answer, so asking again changes nothing
-            raise SourceUnavailable(f"{target.name}: {error.code} {error.reason}") from None
-        except (urllib.error.URLError, HTTPException, OSError, ValueError) as error:
-            if attempt == _ATTEMPTS - 1:
-                reason = getattr(error, "reason", None) or error
-                raise SourceUnavailable(f"{target.name}: {reason}") from None
-            time.sleep(RETRY_SECONDS)
-    return None
-
-
-def _stream(url: str, target: Path, progress: Progress) -> None:
-    with (
-        urllib.request.urlopen(url, timeout=STALL_SECONDS) as response,
-        target.open("wb") as file,
-    ):
-        length = int(response.headers.get("Content-Length") or 0)
-        blocks = iter(lambda: response.read(_BLOCK), b"")
-        for block in progress(blocks, f"downloading {target.name}", -(-length // _BLOCK) or None):
-            file.write(block)
+    try:
+        with (
+            urllib.request.urlopen(url, timeout=STALL_SECONDS) as response,
+            target.open("wb") as file,
+        ):
+            n_blocks = -(-int(response.headers.get("Content-Length") or 0) // _BLOCK) or None
+            blocks = iter(lambda: response.read(_BLOCK), b"")
+            for block in progress(blocks, f"downloading {target.name}", n_blocks):
+                file.write(block)
+    except (HTTPException, OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise SourceUnavailable(f"{target.name}: {reason}") from None
 
 
 def _require_reachable(url: str) -> None:

@@ -1,6 +1,5 @@
 """Read any source a user can name into an `ImageDataset`."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from transop.config import DataSettings
 from transop.data.array_files import is_idx_folder, load_idx_folder, load_npy, load_npz
 from transop.data.arrays import (
     Part,
@@ -25,7 +23,7 @@ from transop.data.picture import Crop, Fit, check_options, conform
 from transop.data.pictures import load_folder, load_zip
 from transop.data.published import known_datasets
 from transop.data.request import DatasetRequest, cache_folder
-from transop.errors import DataError
+from transop.errors import DataError, did_you_mean
 from transop.files import real_path
 from transop.inputs import check_callable, check_flag, check_kind, check_path, check_seed
 from transop.progress import Progress, silent
@@ -107,30 +105,6 @@ def load_dataset(
     return dataset if dataset is source else with_findings(dataset)
 
 
-def dataset_from_settings(
-    settings: DataSettings,
-    source: Any = None,
-    *,
-    labels: Any = None,
-    offline: bool = False,
-    progress: Progress | None = None,
-) -> ImageDataset:
-    """Load the images that the ``data`` section of the settings describes.
-
-    ``source`` takes the place of ``data.source``; all other settings still apply. An `ImageDataset`
-    was cropped and split when it was loaded: only size and channels apply.
-    """
-    loaded = isinstance(source, ImageDataset)
-    applied = {"image_size", "channels", *(() if loaded else ("fit", "crop", "split"))}
-    return load_dataset(
-        settings.source if source is None else source,
-        labels=labels,
-        offline=offline,
-        progress=progress,
-        **settings.model_dump(include=applied),
-    )
-
-
 def _open(source: Any, labels: Any, request: DatasetRequest) -> ImageDataset:
     """Find out what kind of source it is and read it."""
     if isinstance(source, ImageDataset):  # loaded before
@@ -168,12 +142,10 @@ def _open_named(source: str | Path, labels: Any, request: DatasetRequest) -> Ima
     except (OSError, ValueError, RuntimeError):  # too long a name, a null byte, no such home
         exists = False
     if not exists:
-        near = difflib.get_close_matches(str(source), datasets, n=1, cutoff=0.5)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise DataError(
             f"data set {str(source)!r} is neither a known name nor an existing file or folder"
-            f"{hint}; names: {', '.join(datasets)}; or give a folder of images, a .npy, .npz or "
-            ".zip file"
+            f"{did_you_mean(str(source), datasets)}; names: {', '.join(datasets)}; or give a "
+            "folder of images, a .npy, .npz or .zip file"
         )
     if request.path is not None:
         raise DataError(f"path={str(request.path)!r} goes with a data set name, not with {place}")

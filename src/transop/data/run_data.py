@@ -14,7 +14,7 @@ from transop.artifacts import RunFolder, read_json, write_json
 from transop.config import Settings
 from transop.data.dataset import ImageDataset
 from transop.data.findings import require_trainable
-from transop.data.load import dataset_from_settings, load_dataset
+from transop.data.load import load_dataset
 from transop.data.published import known_datasets
 from transop.errors import ArtifactError, DataError
 from transop.files import real_path
@@ -97,6 +97,7 @@ def load_run_data(
     settings: Settings,
     *,
     dataset: Any = None,
+    labels: Any = None,
     offline: bool = False,
     progress: Progress = silent,
 ) -> ImageDataset:
@@ -104,8 +105,10 @@ def load_run_data(
 
     Args:
         settings: of the run.
-        dataset: takes the place of ``data.source``: anything ``load_dataset`` reads; size,
-            channels and limit still apply.
+        dataset: takes the place of ``data.source``: anything ``load_dataset`` reads; all other
+            settings still apply. An `ImageDataset` was cropped and split when it was loaded: only
+            size, channels and limit apply.
+        labels: class numbers of the images of ``dataset``.
         offline: never touch the network.
         progress: announces long work.
     """
@@ -115,7 +118,15 @@ def load_run_data(
             "this run was trained on an array that was handed over in Python; give the same "
             "images again with --data PATH (a .npz, .npy, folder or zip) or fit(images, ...)"
         )
-    images = dataset_from_settings(wanted, dataset, offline=offline, progress=progress)
+    loaded = isinstance(dataset, ImageDataset)
+    applied = {"image_size", "channels", *(() if loaded else ("fit", "crop", "split"))}
+    images = load_dataset(
+        wanted.source if dataset is None else dataset,
+        labels=labels,
+        offline=offline,
+        progress=progress,
+        **wanted.model_dump(include=applied),
+    )
     if wanted.image_size is None and not _SMALLEST <= images.image_size <= _LARGEST:
         size = _SMALLEST if images.image_size < _SMALLEST else _USUAL
         logger.warning(

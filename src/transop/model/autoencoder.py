@@ -27,7 +27,6 @@ from transop.model.latent import LatentModel
 from transop.model.parts import OwnModules, build_parts, check_shapes
 from transop.networks import (
     ModuleAutoencoder,
-    ModulesShape,
     make_autoencoder,
     prefer_channels_last,
 )
@@ -105,12 +104,9 @@ class ManifoldAutoencoder(LatentModel):
         check_kind("classifier", classifier, nn.Module, optional=True)
         given = OwnModules(classifier, encoder, decoder)
         place = None if device is None else check_device(device)
-
-        def inspect(config: dict[str, Any], weights: dict[str, Tensor]) -> None:
-            check_shapes(check_description(config, f"'{folder}'"), weights, given)
-
-        config, weights, origin = read_pretrained(folder, inspect)
+        config, weights, origin = read_pretrained(folder)
         description = check_description(config, f"'{origin}'")
+        check_shapes(description, weights, given)
         try:
             model = cls(
                 **build_parts(description, given),
@@ -166,10 +162,9 @@ class ManifoldAutoencoder(LatentModel):
             "explained": check_number("explained", explained, "a share, from 0 to 1", high=1),
             "frozen": check_flag("frozen", frozen),
         }
-        unseen = ModulesShape((1,), (1,), 1, decoder is not None)
         check_callable("encoder", encoder, n_arguments=1)
         check_callable("decoder", decoder, n_arguments=1, optional=True)
-        network = ModuleAutoencoder(unseen, encoder, decoder, frozen=frozen)
+        network = ModuleAutoencoder((1,), (1,), encoder, decoder, frozen=frozen)  # not seen yet
         model = cls(network, TransportOperators(1, 1))
         model.to(_device_of(network, None if device is None else check_device(device)))
         model._unseen = {"encoder": encoder, "decoder": decoder, **options}

@@ -20,7 +20,6 @@ from transop.networks import (
     Autoencoder,
     CoefficientEncoder,
     ModuleAutoencoder,
-    ModulesShape,
     PrincipalDirections,
     build_autoencoder,
     build_classifier,
@@ -56,7 +55,7 @@ def _networks(description: ModelDescription, given: OwnModules) -> dict[str, nn.
     encoder, known = description.coefficient_encoder, description.classifier
     classifier = given.classifier
     if known is not None and classifier is None and not isinstance(known, FactoryDescription):
-        classifier = build_classifier(known.network, **known.numbers.model_dump())
+        classifier = build_classifier(known.network, **known.numbers.model_dump(exclude_none=True))
     return {
         "autoencoder": _autoencoder(description.autoencoder, given),
         "coefficient_encoder": CoefficientEncoder(**encoder.model_dump()) if encoder else None,
@@ -73,25 +72,24 @@ def _autoencoder(
     if given.encoder is None or (given.decoder is None) == description.has_decoder:
         wanted = "encoder= and decoder=" if description.has_decoder else "encoder= and no decoder="
         raise ArtifactError(f"the model's autoencoder is your own, pass {wanted} to load it")
-    own = ModulesShape(
-        tuple(description.image_shape),
-        tuple(description.latent_shape),
-        description.latent_dimension,
-        description.has_decoder,
-    )
     principal = None
     if description.explained is not None:
-        width = prod(own.latent_shape)
-        principal = PrincipalDirections(own.latent_dimension, width, description.explained)
+        width = prod(description.latent_shape)
+        principal = PrincipalDirections(description.latent_dimension, width, description.explained)
     return ModuleAutoencoder(
-        own, given.encoder, given.decoder, principal, frozen=description.frozen
+        tuple(description.image_shape),
+        tuple(description.latent_shape),
+        given.encoder,
+        given.decoder,
+        principal,
+        frozen=description.frozen,
     )
 
 
 def check_shapes(
     description: ModelDescription, weights: dict[str, Tensor], given: OwnModules
 ) -> None:
-    """Refuse weights that a description does not lead to, before any of them is read."""
+    """Refuse weights that a description does not lead to, before anything is built from it."""
     expected = _shapes(description, given)
     reads_classifier = any(name.startswith("classifier.") for name in expected)
     for name, weight in weights.items():

@@ -23,12 +23,10 @@ from transop.networks.autoencoder import (
     deep,
     mnist,
 )
-from transop.networks.chunks import in_chunks
 from transop.networks.classifiers import CoefficientEncoder, LatentClassifier, LeNet
-from transop.networks.folded import FoldedAutoencoder
+from transop.networks.folded import FoldedAutoencoder, in_chunks
 from transop.networks.modules import (
     ModuleAutoencoder,
-    ModulesShape,
     PrincipalDirections,
     make_autoencoder,
 )
@@ -45,7 +43,6 @@ __all__ = [
     "LatentClassifier",
     "LeNet",
     "ModuleAutoencoder",
-    "ModulesShape",
     "PrincipalDirections",
     "attribute_losses",
     "build_attribute_net",
@@ -54,7 +51,6 @@ __all__ = [
     "in_chunks",
     "make_autoencoder",
     "prefer_channels_last",
-    "suitable_autoencoder",
 ]
 
 AUTOENCODERS: dict[str, AutoencoderBuilder] = {
@@ -64,6 +60,7 @@ AUTOENCODERS: dict[str, AutoencoderBuilder] = {
     "conv": conv,
     "deep": deep,
 }
+_FITTING = {28: "mnist", 32: "conv32"}  # for "auto": by image size, "conv" for all others
 CLASSIFIERS: dict[str, Callable[..., nn.Module]] = {
     "lenet": LeNet,
     "latent-mlp": LatentClassifier,
@@ -85,7 +82,7 @@ def build_autoencoder(
     """
     check_choice("autoencoder", name, ("auto", *AUTOENCODERS))
     shape = AutoencoderShape(
-        suitable_autoencoder(image_size) if name == "auto" else name,
+        _FITTING.get(image_size, "conv") if name == "auto" else name,
         check_whole("image_size", image_size, least=1),
         check_whole("channels", channels, least=1),
         check_whole("latent_dimension", latent_dimension, least=1),
@@ -108,11 +105,6 @@ def build_classifier(name: str, **numbers: Any) -> nn.Module:
         if argument in numbers:
             numbers[argument] = check_whole(argument, numbers[argument], least=1)
     return CLASSIFIERS[name](**numbers)
-
-
-def suitable_autoencoder(image_size: int) -> str:
-    """Name the autoencoder that fits an image size when none was asked for."""
-    return {28: "mnist", 32: "conv32"}.get(image_size, "conv")
 
 
 def prefer_channels_last(module: nn.Module) -> None:

@@ -74,11 +74,6 @@ class AttributeNet(nn.Module):
         features = self.trunk(images)
         return torch.stack([head(features) for head in self.heads], dim=1)
 
-    def probabilities(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b attributes"]:
-        """Give the probability that each attribute is present."""
-        logits: Tensor = self(images)
-        return logits.softmax(dim=2)[:, :, 1]
-
 
 def _head() -> nn.Sequential:
     return nn.Sequential(

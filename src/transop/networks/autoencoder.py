@@ -48,8 +48,8 @@ class Autoencoder(nn.Module):
 
     @property
     def has_decoder(self) -> bool:
-        """Whether latents can be decoded."""
-        return True
+        """Whether latents can be decoded; modules of the user's own may lack a decoder."""
+        return self.decoder is not None
 
     def rest(self, images: Float[Tensor, "b ..."]) -> Float[Tensor, "b w"] | None:
         """Give the part of the latents that operators leave alone: none here."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 
 import torch
@@ -11,7 +12,21 @@ from torch.nn.functional import relu_
 from torch.nn.utils import fuse_conv_bn_eval, fuse_linear_bn_eval
 
 from transop.networks.autoencoder import Autoencoder, LastUp, draw_cells
-from transop.networks.chunks import CHUNK, in_chunks
+
+# Rows through a network at once. Larger chunks leave the cache, and the system hands memory for
+# their maps out anew every time, which can take longer than the computation.
+_CHUNK = 128
+
+
+def in_chunks(function: Callable[[Tensor], Tensor], inputs: Tensor, n_rows: int = _CHUNK) -> Tensor:
+    """Apply a network to a few rows at a time, images laid out channels-last."""
+    outputs = []
+    for start in range(0, max(1, len(inputs)), n_rows):
+        chunk = inputs[start : start + n_rows]
+        if chunk.ndim == 4:
+            chunk = chunk.contiguous(memory_format=torch.channels_last)
+        outputs.append(function(chunk).contiguous())
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 class FoldedAutoencoder:
@@ -33,7 +48,7 @@ class FoldedAutoencoder:
         self._given = self._weights[0].dtype
         self._used = self._given if dtype is None else dtype
         # Half the bytes for a number: twice the rows fit into the cache.
-        self._n_rows = CHUNK * self._given.itemsize // self._used.itemsize
+        self._n_rows = _CHUNK * self._given.itemsize // self._used.itemsize
         self._encoder = _fold(network.encoder).to(self._used)
         self._decoder = _fold(network.decoder).to(self._used)
 

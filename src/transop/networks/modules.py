@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,7 +13,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transop.errors import UserError, show
-from transop.inputs import check_callable
 from transop.networks.autoencoder import Autoencoder, AutoencoderShape
 
 logger = logging.getLogger(__name__)
@@ -22,6 +20,8 @@ logger = logging.getLogger(__name__)
 _MOST_WHOLE = 128  # latents up to this many dimensions are used whole
 _SAME = 1e-10  # share of the squared length below which latents do not differ
 _MOST_DIRECTIONS = 128  # chosen by themselves; more can be asked for
+_MOST_TRIED, _AT_ONCE = 2_000, 250  # inputs on which the directions of large latents are found
+_SLACK = 0.5  # what a decoder's pixels may leave [0, 1] by without a warning
 
 
 class PrincipalDirections(nn.Module):
@@ -35,11 +35,6 @@ class PrincipalDirections(nn.Module):
         self.explained = explained  # share of the variance along the directions
         self.register_buffer("centre", torch.zeros(n_whole))
         self.register_buffer("directions", torch.zeros(n_directions, n_whole))
-
-    @property
-    def n_directions(self) -> int:
-        """k, the number of directions."""
-        return len(self.directions)
 
     @classmethod
     def choose(
@@ -111,18 +106,6 @@ def _principal(away: Float[Tensor, "n w"]) -> tuple[Tensor, Tensor]:
 
 Call = nn.Module | Callable[[Tensor], Tensor]
 
-NAME = "own modules"  # where our own autoencoders have the name of an architecture
-
-
-@dataclass(frozen=True)
-class ModulesShape:
-    """What is known about the user's modules: no code, only shapes."""
-
-    image_shape: tuple[int, ...]  # of one input, whatever its axes mean
-    latent_shape: tuple[int, ...]  # of one latent, before it is flattened
-    latent_dimension: int  # k, how many directions the operators act on
-    has_decoder: bool
-
 
 class ModuleAutoencoder(Autoencoder):
     """Encodes with the user's modules and splits latents into what moves and what does not.
@@ -136,7 +119,8 @@ class ModuleAutoencoder(Autoencoder):
 
     def __init__(
         self,
-        own: ModulesShape,
+        image_shape: tuple[int, ...],  # of one input, whatever its axes mean
+        latent_shape: tuple[int, ...],  # of one latent, before it is flattened
         encoder: Call,
         decoder: Call | None,
         principal: PrincipalDirections | None = None,
@@ -144,13 +128,14 @@ class ModuleAutoencoder(Autoencoder):
         frozen: bool = True,
     ) -> None:
         nn.Module.__init__(self)
-        channels, size = (*own.image_shape, 1, 1)[0], (*own.image_shape, 1)[-1]
-        self.shape = AutoencoderShape(NAME, size, channels, own.latent_dimension, 0)
-        self.own, self.frozen = own, frozen
+        k = prod(latent_shape) if principal is None else len(principal.directions)
+        channels, size = (*image_shape, 1, 1)[0], (*image_shape, 1)[-1]
+        self.shape = AutoencoderShape("own modules", size, channels, k, 0)
+        self._image_shape, self.latent_shape, self.frozen = image_shape, latent_shape, frozen
         self.encoder = _as_module(encoder)  # type: ignore[assignment]
         self.decoder = None if decoder is None else _as_module(decoder)  # type: ignore[assignment]
         self.principal = principal
-        self.register_buffer("origin", torch.zeros(own.latent_dimension))
+        self.register_buffer("origin", torch.zeros(k))
         if frozen:
             self.requires_grad_(False)
         self.eval()
@@ -158,12 +143,7 @@ class ModuleAutoencoder(Autoencoder):
     @property
     def image_shape(self) -> tuple[int, ...]:
         """Shape of one input."""
-        return self.own.image_shape
-
-    @property
-    def has_decoder(self) -> bool:
-        """Whether latents can be decoded."""
-        return self.own.has_decoder
+        return self._image_shape
 
     def encode(self, images: Float[Tensor, "b ..."]) -> Float[Tensor, "b d"]:
         """Map inputs to the coordinates that operators act on."""
@@ -184,8 +164,8 @@ class ModuleAutoencoder(Autoencoder):
         whole = latents - self.origin
         if self.principal is not None:
             whole = self.principal.whole(whole, rest)
-        images = self.decoder(whole.reshape(-1, *self.own.latent_shape))
-        return _check_output("decoder", images, len(latents), self.own.image_shape)
+        images = self.decoder(whole.reshape(-1, *self.latent_shape))
+        return _check_output("decoder", images, len(latents), self.image_shape)
 
     def forward(self, images: Float[Tensor, "b ..."]) -> Float[Tensor, "b ..."]:
         """Encode and decode."""
@@ -203,18 +183,17 @@ class ModuleAutoencoder(Autoencoder):
 
     def architecture(self) -> dict[str, Any]:
         """Describe shapes; the modules themselves must be passed in again."""
-        explained = None if self.principal is None else self.principal.explained
         return {
-            "image_shape": list(self.own.image_shape),
-            "latent_shape": list(self.own.latent_shape),
-            "latent_dimension": self.own.latent_dimension,
-            "has_decoder": self.own.has_decoder,
-            "explained": explained,
+            "image_shape": list(self.image_shape),
+            "latent_shape": list(self.latent_shape),
+            "latent_dimension": self.shape.latent_dimension,
+            "has_decoder": self.has_decoder,
+            "explained": None if self.principal is None else self.principal.explained,
             "frozen": self.frozen,
         }
 
     def _whole(self, images: Tensor) -> Float[Tensor, "b w"]:
-        latents = _check_output("encoder", self.encoder(images), len(images), self.own.latent_shape)
+        latents = _check_output("encoder", self.encoder(images), len(images), self.latent_shape)
         return latents.reshape(len(images), -1).to(self.origin)
 
 
@@ -254,23 +233,18 @@ def make_autoencoder(
         explained: share of the variance that they must cover, where the data allow it.
         frozen: keep the modules' weights as they are.
     """
-    check_callable("encoder", encoder, n_arguments=1)
-    check_callable("decoder", decoder, n_arguments=1, optional=True)
     sample = images[:: max(1, len(images) // _MOST_TRIED)][:_MOST_TRIED]
     latents = _try(encoder, sample)
     latent_shape = tuple(latents.shape[1:])
     flat = latents.reshape(len(latents), -1).float()
     principal = PrincipalDirections.choose(flat, dimension=dimension, explained=explained)
-    k = prod(latent_shape) if principal is None else principal.n_directions
-    own = ModulesShape(tuple(images.shape[1:]), latent_shape, k, decoder is not None)
-    network = ModuleAutoencoder(own, encoder, decoder, principal, frozen=frozen).to(flat.device)
+    image_shape = tuple(images.shape[1:])
+    network = ModuleAutoencoder(
+        image_shape, latent_shape, encoder, decoder, principal, frozen=frozen
+    ).to(flat.device)
     if decoder is not None:
         _try_decoder(network, sample[:2])
     return network
-
-
-_MOST_TRIED = 2_000  # inputs on which the directions of large latents are found
-_AT_ONCE = 250
 
 
 @contextmanager
@@ -287,7 +261,6 @@ def _saying(refusal: str) -> Iterator[None]:
 
 @torch.no_grad()
 def _try(encoder: Call, images: Tensor) -> Tensor:
-    _check_devices(encoder, images)
     if isinstance(encoder, nn.Module):
         encoder.eval()
     parts = []
@@ -302,8 +275,7 @@ def _try(encoder: Call, images: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _try_decoder(network: ModuleAutoencoder, images: Tensor) -> None:
-    _check_devices(network.decoder, images)
-    with _saying(f"the decoder does not take latents of shape {network.own.latent_shape}"):
+    with _saying(f"the decoder does not take latents of shape {network.latent_shape}"):
         decoded = network(images)
     if not bool(decoded.isfinite().all()):
         raise UserError("the decoder gives NaN or infinity for these images; check its weights")
@@ -311,19 +283,6 @@ def _try_decoder(network: ModuleAutoencoder, images: Tensor) -> None:
     if low < -_SLACK or high > 1 + _SLACK:
         message = "the decoder gives values from %.3g to %.3g; pictures expect values in [0, 1]"
         logger.warning(message, low, high)
-
-
-_SLACK = 0.5
-
-
-def _check_devices(call: Call | None, images: Tensor) -> None:
-    """Say in words that a module is elsewhere: torch's own message names no module."""
-    first = next(iter(call.parameters()), None) if isinstance(call, nn.Module) else None
-    if first is not None and first.device != images.device:
-        raise UserError(
-            f"the modules are on {first.device} but the images on {images.device}; move one of "
-            "them with .to(...), or pass device= to from_modules"
-        )
 
 
 def _check_output(name: str, answer: Any, n: int, shape: tuple[int, ...] | None) -> Tensor:

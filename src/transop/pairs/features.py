@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.thread import BrokenThreadPool
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from transop.data import ImageDataset
-from transop.data.download import mirror
 from transop.data.request import DatasetRequest
 from transop.data.sources import Catalogue, PublishedFile, obtain
 from transop.errors import DataError, UserError
@@ -227,11 +225,9 @@ def _pre_logits(
 
 def published_resnet(cache_dir: Path) -> Path:
     """Give the file of ResNet-18's published weights, downloaded once into the cache."""
-    fetch = partial(mirror, IMAGENET_URL.removesuffix(_RESNET.name), [_RESNET.name])
-    remedy = f"curl -fL --create-dirs --output-dir '{{folder}}' -O {IMAGENET_URL}"
-    source = Catalogue("weights", [_RESNET], remedy, suppliers={IMAGENET_URL: fetch})
+    catalogue = Catalogue("weights", [_RESNET], [IMAGENET_URL.removesuffix(_RESNET.name)])
     try:
-        return obtain(source, DatasetRequest(cache_dir=cache_dir)).paths[_RESNET.name]
+        return obtain(catalogue, DatasetRequest(cache_dir=cache_dir)).paths[_RESNET.name]
     except DataError as error:  # no network, a full disk, or not the published bytes
         reason = " ".join(str(error).split())
         raise UserError(

@@ -32,48 +32,43 @@ _GROUP_OF = {"neighbours": None, "pairs": None, "time": "sequence", "transformat
 
 
 @dataclass(frozen=True)
-class Positions:
-    """How data set indices and positions within the split correspond."""
+class Split:
+    """Which images of a data set belong to a split; positions are places in ``rows``."""
 
     rows: Int64[np.ndarray, " n"]
     n_dataset: int
 
-    @property
-    def n_split(self) -> int:
-        """Number of images of the split."""
-        return len(self.rows)
-
-    def of_dataset(self, indices: Int64[np.ndarray, "..."]) -> Int64[np.ndarray, "..."]:
+    def positions(self, indices: Int64[np.ndarray, "..."]) -> Int64[np.ndarray, "..."]:
         """Turn data set indices into positions, -1 for images outside the split."""
         position = np.full(self.n_dataset, MISSING, dtype=np.int64)
-        position[self.rows] = np.arange(self.n_split)
+        position[self.rows] = np.arange(len(self.rows))
         return np.where(indices == MISSING, MISSING, position[indices])
 
     def choose(self, n: int, name: str) -> slice | Int64[np.ndarray, " n"]:
         """Index the split's rows of a table with one per image of the split or the data set."""
-        if n not in (self.n_split, self.n_dataset):
+        if n not in (len(self.rows), self.n_dataset):
             raise DataError(
-                f"{name} has {n} rows; pass one for each of the {self.n_split} images of the "
+                f"{name} has {n} rows; pass one for each of the {len(self.rows)} images of the "
                 f"split or the {self.n_dataset} of the data set"
             )
-        return slice(None) if n == self.n_split else self.rows
+        return slice(None) if n == len(self.rows) else self.rows
 
 
-def read_given(given: Given, positions: Positions, n_neighbours: int) -> Tensor | ListedPartners:
+def read_given(given: Given, split: Split, n_neighbours: int) -> Tensor | ListedPartners:
     """Turn what the user brought into a neighbour table or listed partners within the split.
 
     docs/pairs.md has the names, and what an unnamed array is taken for.
     """
-    name, values, group = _named(given, positions)
+    name, values, group = _named(given, split)
     if name == "neighbours":
-        return _from_table(values, positions)
+        return _from_table(values, split)
     if name == "pairs":
-        return _from_pairs(values, positions)
+        return _from_pairs(values, split)
     coordinates = _as_coordinates(values, name)
-    coordinates = coordinates[positions.choose(len(coordinates), f"given: {name}")]
-    groups = np.zeros(positions.n_split, dtype=np.int64)
+    coordinates = coordinates[split.choose(len(coordinates), f"given: {name}")]
+    groups = np.zeros(len(split.rows), dtype=np.int64)
     if group is not None:
-        chosen = group[positions.choose(len(group), f"given: {_GROUP_OF[name]}")]
+        chosen = group[split.choose(len(group), f"given: {_GROUP_OF[name]}")]
         groups = np.unique(chosen, return_inverse=True)[1].astype(np.int64)
     return torch.from_numpy(nearest_coordinates(coordinates, groups, n_neighbours))
 
@@ -98,13 +93,13 @@ def nearest_coordinates(
     return found
 
 
-def _named(given: Given, positions: Positions) -> tuple[str, np.ndarray, np.ndarray | None]:
+def _named(given: Given, split: Split) -> tuple[str, np.ndarray, np.ndarray | None]:
     """Find out what was given: the name of the entry, its values and its group."""
     if isinstance(given, str | Path):
         given = _read_file(check_path("given", given))
     if not isinstance(given, Mapping):
         array = to_numpy(given, "given")
-        return _guess_name(array, positions), array, None
+        return _guess_name(array, split), array, None
     known = [name for name in _GROUP_OF if name in given]
     allowed = {*known, *(str(_GROUP_OF[name]) for name in known)}
     unknown = set(given) - allowed
@@ -120,14 +115,14 @@ def _named(given: Given, positions: Positions) -> tuple[str, np.ndarray, np.ndar
     return name, values, None if group is None else to_numpy(group, f"given[{_GROUP_OF[name]!r}]")
 
 
-def _guess_name(array: np.ndarray, positions: Positions) -> str:
+def _guess_name(array: np.ndarray, split: Split) -> str:
     """Name an unnamed array by its shape and type; refuse what could mean two things."""
     if array.ndim == 1:
         return "time"
     if array.ndim == 2 and np.issubdtype(array.dtype, np.floating):
         return "transformation"
     if array.ndim == 2 and array.shape[1] == 2:
-        if len(array) in (positions.n_split, positions.n_dataset):
+        if len(array) in (len(split.rows), split.n_dataset):
             raise DataError(
                 f"given has shape {array.shape}: that may be pairs or a table of two neighbours; "
                 "name it, as in given={'pairs': ...} or given={'neighbours': ...}"
@@ -183,30 +178,30 @@ def _read_csv(path: Path) -> dict[str, Any]:
     return found
 
 
-def _from_table(values: np.ndarray, positions: Positions) -> Tensor:
+def _from_table(values: np.ndarray, split: Split) -> Tensor:
     """Check a neighbour table and bring it to positions within the split."""
     if values.ndim != 2 or values.shape[1] == 0:
         raise DataError(f"given: neighbours has shape {values.shape}; it must be (images, k)")
-    of_dataset = len(values) != positions.n_split
-    if of_dataset and not positions.rows.max() < len(values) <= positions.n_dataset:
-        positions.choose(len(values), "given: neighbours")  # raises, naming both sizes
+    of_dataset = len(values) != len(split.rows)
+    if of_dataset and not split.rows.max() < len(values) <= split.n_dataset:
+        split.choose(len(values), "given: neighbours")  # raises, naming both sizes
     _check_indices(values, "neighbours", MISSING, len(values))
     table = values.astype(np.int64)
     if of_dataset:
-        table = positions.of_dataset(table[positions.rows])
+        table = split.positions(table[split.rows])
     table = np.where(table == np.arange(len(table))[:, None], MISSING, table)
     # left-packed: missing entries (outside the split, or the image itself) go to the end
     order = np.argsort(table == MISSING, axis=1, kind="stable")
     return torch.from_numpy(np.take_along_axis(table, order, axis=1))
 
 
-def _from_pairs(values: np.ndarray, positions: Positions) -> ListedPartners:
+def _from_pairs(values: np.ndarray, split: Split) -> ListedPartners:
     """Check data set index pairs and keep those inside the split that join two images."""
     if values.ndim != 2 or values.shape[1] != 2:
         raise DataError(f"given: pairs has shape {values.shape}; it must be (pairs, 2)")
-    _check_indices(values, "pairs", 0, positions.n_dataset)
+    _check_indices(values, "pairs", 0, split.n_dataset)
     pairs = values.astype(np.int64)
-    inside = positions.of_dataset(pairs)
+    inside = split.positions(pairs)
     keep = (inside != MISSING).all(1) & (inside[:, 0] != inside[:, 1])
     if not keep.all():
         _LOG.info(
@@ -214,7 +209,7 @@ def _from_pairs(values: np.ndarray, positions: Positions) -> ListedPartners:
             int((~keep).sum()),
             len(pairs),
         )
-    return ListedPartners.from_pairs(torch.from_numpy(inside[keep]), positions.n_split)
+    return ListedPartners.from_pairs(torch.from_numpy(inside[keep]), len(split.rows))
 
 
 def _check_indices(indices: np.ndarray, name: str, least: int, n_images: int) -> None:

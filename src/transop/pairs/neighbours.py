@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import chain, combinations_with_replacement, groupby
 from pathlib import Path
 from typing import Any
 
@@ -87,21 +87,10 @@ def nearest_neighbours(
     members = _searched_together(len(features), n_neighbours, groups)
     found = torch.full((len(features), n_neighbours), MISSING, dtype=torch.int64)
     centre = _blockwise_mean(features)
-    starts = [range(0, len(rows), _BLOCK) for rows in members]
-    # All pairs of blocks, the left one changing slowest.
-    steps = [list(combinations_with_replacement(group, 2)) for group in starts]
-
-    def search_groups() -> Iterator[None]:
-        for rows, pairs_of_blocks in zip(members, steps, strict=True):
-            search = _Search(features, rows, n_neighbours, centre, device)
-            for left, right in pairs_of_blocks[ranks.rank :: ranks.n_ranks]:
-                search.compare(left, right)
-                yield
-            near = search.nearest(ranks)
-            found[rows, : near.shape[1]] = near
-
-    n_steps = -(-sum(map(len, steps)) // ranks.n_ranks)
-    for _ in progress(search_groups(), "nearest neighbours", n_steps):
+    groups_in_turn = (_search(features, rows, found, centre, device, ranks) for rows in members)
+    n_blocks = [-(-len(rows) // _BLOCK) for rows in members]
+    n_steps = -(-sum(n * (n + 1) // 2 for n in n_blocks) // ranks.n_ranks)
+    for _ in progress(chain.from_iterable(groups_in_turn), "nearest neighbours", n_steps):
         pass
     return found
 
@@ -169,58 +158,50 @@ def _searched_together(
     return [torch.arange(n)]
 
 
-class _Search:
-    """The search among one group of rows, comparing every two blocks once for both sides."""
+def _search(
+    features: FeatureRows,
+    rows: Int64[Tensor, " r"],
+    found: Int64[Tensor, "n k"],
+    centre: Float[Tensor, " f"],
+    device: torch.device | str,
+    ranks: Ranks,
+) -> Iterator[None]:
+    """Fill in the neighbours of one group of rows; compare every two blocks once for both sides."""
+    k = min(found.shape[1], len(rows) - 1)
+    best = torch.full((len(rows), k), torch.inf, device=device)
+    places = torch.zeros(len(rows), k, dtype=torch.int64, device=device)
+    centre = centre.to(device)
 
-    def __init__(
-        self,
-        features: FeatureRows,
-        rows: Int64[Tensor, " r"],
-        n_neighbours: int,
-        centre: Float[Tensor, " f"],
-        device: torch.device | str,
-    ) -> None:
-        self.rows = rows
-        self._features, self._centre, self._device = features, centre.to(device), device
-        k = min(n_neighbours, len(rows) - 1)
-        self._best = torch.full((len(rows), k), torch.inf, device=device)
-        self._places = torch.zeros(len(rows), k, dtype=torch.int64, device=device)
-        self._left, self._left_start = torch.empty(0), -1
-
-    def compare(self, left: int, right: int) -> None:
-        """Let two blocks of rows offer each other as neighbours."""
-        if left != self._left_start:
-            self._left, self._left_start = self._block(left), left
-        block = self._left if left == right else self._block(right)
-        product = self._left @ block.T
-        # |a|^2 - 2ab + |b|^2 without the square that is the same for all offers to a row
-        offers = torch.add(block.square().sum(1)[None], product, alpha=-2)
-        if left == right:
-            offers.fill_diagonal_(torch.inf)
-        self._accept(left, offers, right)
-        if left != right:
-            offers = torch.add(self._left.square().sum(1)[None], product.T, alpha=-2)
-            self._accept(right, offers.contiguous(), left)
-
-    def nearest(self, ranks: Ranks) -> Int64[Tensor, "r k"]:
-        """Give the row numbers of the nearest of the neighbours found by all processes."""
-        best, places = self._best.cpu(), self._places.cpu()
-        if ranks.n_ranks > 1:
-            offers = torch.cat(ranks.exchange(best), 1)
-            order = offers.topk(best.shape[1], dim=1, largest=False).indices
-            places = torch.cat(ranks.exchange(places), 1).gather(1, order)
-        return self.rows[places]
-
-    def _accept(self, start: int, offers: Float[Tensor, "q b"], offered: int) -> None:
-        side = slice(start, start + _BLOCK)
-        self._best[side], self._places[side] = merge_nearest(
-            self._best[side], self._places[side], offers, offered
-        )
-
-    def _block(self, start: int) -> Float[Tensor, "b f"]:
-        chosen = self._features[self.rows[start : start + _BLOCK]]
+    def block_at(start: int) -> Float[Tensor, "b f"]:
         # Centred features lose less to cancellation between the squares.
-        return chosen.to(self._device).float() - self._centre
+        return features[rows[start : start + _BLOCK]].to(device).float() - centre
+
+    def accept(start: int, offers: Float[Tensor, "q b"], offered: int) -> None:
+        side = slice(start, start + _BLOCK)
+        best[side], places[side] = merge_nearest(best[side], places[side], offers, offered)
+
+    # All pairs of blocks, the left one changing slowest.
+    pairs_of_blocks = list(combinations_with_replacement(range(0, len(rows), _BLOCK), 2))
+    own = pairs_of_blocks[ranks.rank :: ranks.n_ranks]
+    for left, pairs in groupby(own, key=lambda pair: pair[0]):
+        left_block = block_at(left)
+        for _, right in pairs:
+            right_block = left_block if left == right else block_at(right)
+            product = left_block @ right_block.T
+            # |a|^2 - 2ab + |b|^2 without the square that is the same for all offers to a row
+            offers = torch.add(right_block.square().sum(1)[None], product, alpha=-2)
+            if left == right:
+                offers.fill_diagonal_(torch.inf)
+            accept(left, offers, right)
+            if left != right:
+                offers = torch.add(left_block.square().sum(1)[None], product.T, alpha=-2)
+                accept(right, offers.contiguous(), left)
+            yield
+    best, places = best.cpu(), places.cpu()
+    if ranks.n_ranks > 1:
+        order = torch.cat(ranks.exchange(best), 1).topk(k, dim=1, largest=False).indices
+        places = torch.cat(ranks.exchange(places), 1).gather(1, order)
+    found[rows, :k] = rows[places]
 
 
 def merge_nearest(

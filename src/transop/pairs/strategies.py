@@ -28,7 +28,7 @@ from transop.pairs.features import (
     feature_blocks,
     input_size_for,
 )
-from transop.pairs.given import Given, Positions, read_given
+from transop.pairs.given import Given, Split, read_given
 from transop.pairs.neighbours import (
     FeatureRows,
     PixelRows,
@@ -72,9 +72,9 @@ class PairRequest:
     progress: Progress
 
     @property
-    def positions(self) -> Positions:
-        """The correspondence between the data set and the split."""
-        return Positions(self.rows.numpy(), len(self.dataset))
+    def split(self) -> Split:
+        """Which images of the data set are paired."""
+        return Split(self.rows.numpy(), len(self.dataset))
 
     def content_key(self) -> dict[str, Any]:
         """Name the images of the split for the cache."""
@@ -178,7 +178,7 @@ def given(request: PairRequest) -> PairSource:
             "strategy='given' needs given=: a file or array of index pairs, a neighbour table, "
             "a time index or transformation labels"
         )
-    found = read_given(request.given, request.positions, request.n_neighbours)
+    found = read_given(request.given, request.split, request.n_neighbours)
     if isinstance(found, ListedPartners):
         return PairSource("given", found, request.rows)
     return PairSource("given", ListedPartners.from_table(found), request.rows, neighbours=found)
@@ -275,7 +275,7 @@ def _rows_of(values: np.ndarray | Tensor, request: PairRequest, name: str) -> Fl
     check_finite(**{name: table})
     if table.ndim < 2:
         raise DataError(f"{name} has shape {tuple(table.shape)}; pass one row per image")
-    table = table[request.positions.choose(len(table), name)]
+    table = table[request.split.choose(len(table), name)]
     table = table.flatten(1)
     is_known_to_numpy = table.dtype in (torch.float16, torch.float32, torch.float64)
     return table if is_known_to_numpy else table.float()

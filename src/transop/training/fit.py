@@ -13,7 +13,7 @@ from torch import Tensor
 
 from transop.artifacts import RunFolder
 from transop.config import Settings, as_override, load_settings
-from transop.data import ImageDataset, dataset_from_settings, load_dataset
+from transop.data import ImageDataset, load_dataset, load_run_data
 from transop.errors import ArtifactError, SettingsError, show
 from transop.evaluation import half_way_scale
 from transop.identity import choose_source
@@ -96,7 +96,7 @@ def fit(
     chosen = chosen.updated(extra)
     if resume and (place is None or not place.exists()):
         raise ArtifactError(f"resume=True, but there is no run in out = {out!r} to continue")
-    dataset = None if named else dataset_from_settings(chosen.data, source, labels=labels)
+    dataset = None if named else load_run_data(chosen, dataset=source, labels=labels)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch) if place is None else place)
         return train(chosen, folder, dataset=dataset, resume=resume, progress=progress)
@@ -154,7 +154,7 @@ def _autoencoder_phase(
         obtain_autoencoder(session, network, dataset)
         return dict(measure_reconstruction(model, dataset))
     # Modules of the user's own are taken as they are.
-    numbers: dict[str, Any] = {"latent_dimension": network.own.latent_dimension}
+    numbers: dict[str, Any] = {"latent_dimension": network.shape.latent_dimension}
     if network.principal is not None:
         numbers["explained_variance"] = network.principal.explained
     if network.has_decoder:

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from transop.config import Settings, settings_from_tree
-from transop.data import dataset_from_settings, load_dataset
+from transop.data import load_dataset, load_run_data
 from transop.errors import DataError, SettingsError, UserError
 
 RANDOM = np.random.default_rng(0)
@@ -86,14 +86,13 @@ def test_a_crop_larger_than_the_images_and_an_unknown_fit_are_refused():
 
 
 def test_settings_decide_fit_crop_and_split(tmp_path):
-    images = RANDOM.integers(0, 256, (30, 20, 12), dtype=np.uint8)
+    images = RANDOM.integers(0, 256, (30, 30, 18), dtype=np.uint8)
     np.savez(tmp_path / "x.npz", x_train=images[:20], x_test=images[20:])
     tree = {"source": str(tmp_path / "x.npz"), "crop": [0.0, 0.0, 1.0, 0.6], "split": "random"}
-    section = settings_from_tree({"data": tree}, Settings).data
-    dataset = dataset_from_settings(section)
-    np.testing.assert_array_equal(dataset.images[:, 0], images[:, :12])
+    dataset = load_run_data(settings_from_tree({"data": tree}, Settings))
+    np.testing.assert_array_equal(dataset.images[:, 0], images[:, :18])
     assert [len(rows) for rows in dataset.splits.values()] == [24, 3, 3]
-    own = dataset_from_settings(section.model_copy(update={"split": None, "crop": None}))
+    own = load_run_data(settings_from_tree({"data": {"source": tree["source"]}}, Settings))
     assert [len(rows) for rows in own.splits.values()] == [20, 10]
     for wrong in ({"crop": "nobody"}, {"crop": 0}, {"fit": "stretch"}, {"split": "mine"}):
         with pytest.raises(SettingsError, match=next(iter(wrong))):
@@ -101,13 +100,13 @@ def test_settings_decide_fit_crop_and_split(tmp_path):
 
 
 def test_a_data_set_that_is_loaded_already_is_not_cropped_again():
-    images = RANDOM.integers(1, 256, (30, 20, 12), dtype=np.uint8)
+    images = RANDOM.integers(1, 256, (30, 30, 18), dtype=np.uint8)
     settings = settings_from_tree({"data": {"crop": [0.0, 0.0, 1.0, 0.6]}}, Settings)
-    once = dataset_from_settings(settings.data, images)
-    assert dataset_from_settings(settings.data, once) is once
+    once = load_run_data(settings, dataset=images)
+    assert load_run_data(settings, dataset=once) is once
     assert load_dataset(once, crop=6).image_size == 6  # but on request it is
-    padded = settings_from_tree({"data": {"fit": "pad"}}, Settings).data
-    twice = dataset_from_settings(padded, dataset_from_settings(padded, images))
+    padded = settings_from_tree({"data": {"fit": "pad"}}, Settings)
+    twice = load_run_data(padded, dataset=load_run_data(padded, dataset=images))
     assert (twice.images.sum((1, 2, 3)) == images.sum((1, 2))).all()
 
 

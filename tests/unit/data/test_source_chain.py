@@ -18,14 +18,8 @@ from hypothesis import strategies as st
 
 from transop.data import DatasetRequest, download, load_dataset, published
 from transop.data.array_files import read_idx
-from transop.data.sources import (
-    Catalogue,
-    Place,
-    PublishedFile,
-    SourceUnavailable,
-    Supplier,
-    obtain,
-)
+from transop.data.download import SourceUnavailable
+from transop.data.sources import Catalogue, Place, PublishedFile, Supplier, obtain
 from transop.errors import DataError
 from transop.progress import silent
 
@@ -50,7 +44,9 @@ def unavailable(reason: str) -> Suppliers:
 
 def catalogue(*suppliers: Suppliers, places: dict[str, Place] | None = None) -> Catalogue:
     joined = {name: fetch for one in suppliers for name, fetch in one.items()}
-    return Catalogue("thing", (FILE,), "get-thing --into {folder}", places or {}, joined)
+    return Catalogue(
+        "thing", (FILE,), places=places or {}, packages=joined, remedy="get-thing --here"
+    )
 
 
 def test_a_fetched_file_is_found_in_the_cache_the_next_time(tmp_path):
@@ -98,7 +94,7 @@ def test_the_error_lists_every_source_and_one_command(tmp_path):
     assert lines[2].endswith("a system package: not installed")
     assert lines[3].endswith("a dead supplier: no network")
     assert "an empty one: thing.bin holds 0 of" in lines[4]
-    assert lines[5] == f"To fix it, run: get-thing --into {tmp_path / 'thing'}"
+    assert lines[5] == "To fix it, run: get-thing --here"
     assert list((tmp_path / "thing").iterdir()) == []
 
 
@@ -191,9 +187,6 @@ def server(monkeypatch):
 
 def test_mirrors_are_asked_until_one_has_the_whole_file(server, tmp_path):
     bases = [f"{server}/{where}/" for where in ("missing", "half", "good")]
-    mirrors = {
-        f"download from {base}": partial(download.mirror, base, ("thing.bin",)) for base in bases
-    }
     steps = []
 
     def progress(items, description, total=None):
@@ -201,7 +194,7 @@ def test_mirrors_are_asked_until_one_has_the_whole_file(server, tmp_path):
         yield from items
 
     request = DatasetRequest(cache_dir=tmp_path, progress=progress)
-    obtained = obtain(catalogue(mirrors), request)
+    obtained = obtain(Catalogue("thing", (FILE,), bases), request)
     assert obtained.source == f"download from {server}/good/"
     assert "Not Found" in obtained.tried[1]
     assert "downloading thing.bin" in steps
@@ -301,7 +294,7 @@ def test_a_client_that_fails_or_is_missing_says_so(programs, tmp_path):
 
 def test_the_installed_debian_folder_is_used_when_it_is_there(tmp_path, monkeypatch):
     monkeypatch.setattr(published, "_DEBIAN_FOLDER", tmp_path / "datasets")
-    (find,) = published.SETS["fashion-mnist"].places.values()
+    find = published._debian_folder
     assert find() is None
     (tmp_path / "datasets").mkdir()
     assert find() == tmp_path / "datasets"

@@ -9,7 +9,6 @@ from torch import nn
 from transop.networks import (
     FoldedAutoencoder,
     ModuleAutoencoder,
-    ModulesShape,
     build_autoencoder,
 )
 
@@ -108,8 +107,7 @@ def test_folding_leaves_the_network_as_it_was(build):
 
 def test_modules_of_the_users_own_are_not_folded(build):
     assert FoldedAutoencoder.is_possible(build("mnist", 28, 1))
-    shape = ModulesShape((4,), (4,), 4, True)
-    own = ModuleAutoencoder(shape, nn.Linear(4, 4), nn.Linear(4, 4))
+    own = ModuleAutoencoder((4,), (4,), nn.Linear(4, 4), nn.Linear(4, 4))
     assert not FoldedAutoencoder.is_possible(own)
     with torch.device("meta"):
         elsewhere = build_autoencoder(

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from transop.data import sources
 from transop.errors import UserError
 from transop.networks.resnet import ResNet18
-from transop.pairs import BACKBONES, build_pairs, features
+from transop.pairs import BACKBONES, build_pairs
 from transop.pairs.features import (
     FeatureExtractor,
     batch_size_for,
@@ -121,7 +122,7 @@ def test_without_network_the_remedy_of_resnet_is_named(monkeypatch, tmp_path):
     def offline(*args, **options):
         raise OSError("no route to host")
 
-    monkeypatch.setattr(features, "mirror", offline)
+    monkeypatch.setattr(sources, "mirror", offline)
     with pytest.raises(UserError, match=r"no route to host.*weights=.*transop\[perceptual\]"):
         BACKBONES["resnet18"](28, None, tmp_path)
 
