@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 _MOST_HALVINGS = 3
 _LOOK_AFTER = 0.1  # of the time or the steps that are left pass between two looks at the clock
+_FEWEST_STEPS = 20  # however late it is
 _WORTH_A_NEW_LENGTH = 0.05  # of the steps that are left
 
 
@@ -106,7 +107,7 @@ class Loop:
         self._good: dict[str, Any] = {}
         self._last_save = self._last_report = time.monotonic()
         # Several devices would have to agree on every new length.
-        self._deadline = session.deadlines.get(phase) if session.ranks.n_ranks == 1 else None
+        self._deadline = session.deadlines(phase) if session.ranks.n_ranks == 1 else None
         self._bend = (0, 0.0)  # the step, and the share of the schedule, of the last new length
         self._looked = (0, time.monotonic())  # the step and time of the last look at the clock
 
@@ -251,7 +252,7 @@ class Loop:
         self._looked = (self.step, now)
         left = int((end - now) * (self.step - step) / max(1e-9, now - then))
         most = max(self.step, math.ceil(self._deadline.most_epochs * self.steps_per_epoch))
-        length = min(self.step + max(1, left), most)
+        length = min(max(self.step + max(1, left), _FEWEST_STEPS), most)
         if abs(length - self.n_steps) > _WORTH_A_NEW_LENGTH * (self.n_steps - self.step):
             self._bend, self.n_steps = (self.step, self._share_done()), length
 

@@ -74,6 +74,10 @@ class Deadline:
     most_epochs: float
 
 
+def no_deadline(phase: str) -> Deadline | None:
+    """Let every phase take the time it needs."""
+
+
 @dataclass
 class Session:
     """One run in progress."""
@@ -87,7 +91,7 @@ class Session:
     stop_requested: bool = False
     inside_loop: bool = False
     threads: ThreadWatch | None = None
-    deadlines: Mapping[str, Deadline] = field(default_factory=dict)  # by phase
+    deadlines: Callable[[str], Deadline | None] = no_deadline  # asked by a phase that begins
     _events: dict[str, EventFile] = field(default_factory=dict)
 
     @classmethod
