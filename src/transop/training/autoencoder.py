@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transop.artifacts.pretrained import read_pretrained
 from transop.data import ImageDataset
 from transop.errors import ArtifactError
+from transop.evaluation import PathModel, held_out_rows, reconstruction_error
 from transop.networks import Autoencoder, prefer_channels_last
 from transop.training.loop import Loop
 from transop.training.session import Session
@@ -111,6 +112,11 @@ def obtain_autoencoder(session: Session, network: Autoencoder, dataset: ImageDat
         raise ArtifactError(
             f"autoencoder.weights: the network in '{origin}' is another one: {detail}"
         ) from None
+
+
+def measure_reconstruction(model: PathModel, dataset: ImageDataset) -> dict[str, float]:
+    """Measure the mean squared error per pixel of held-out reconstructions."""
+    return {"test_mse": reconstruction_error(model, dataset, held_out_rows(dataset))}
 
 
 def load_images(

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from transop.data import ImageDataset
 from transop.errors import SettingsError
-from transop.evaluation import classifier_accuracy
+from transop.evaluation import classifier_accuracy, held_out_rows
 from transop.identity import Communities, Identity, agreement, choose_source
 from transop.identity.graph import find_communities, neighbour_graph
 from transop.model import ManifoldAutoencoder
@@ -28,7 +28,6 @@ from transop.training.attributes import (
 from transop.training.autoencoder import load_images
 from transop.training.latents import encode_split, make_pairs
 from transop.training.loop import Loop
-from transop.training.measures import held_out_rows
 from transop.training.own_modules import load_weights, run_factory
 from transop.training.session import Session
 from transop.training.steps import Rows

@@ -16,20 +16,19 @@ from transop.artifacts import RunFolder, write_atomically
 from transop.config import Settings, as_override, load_settings
 from transop.data import ImageDataset, dataset_from_settings, load_dataset
 from transop.errors import ArtifactError, SettingsError, show
-from transop.evaluation import half_way_scale
+from transop.evaluation import half_way_scale, held_out_rows
 from transop.identity import choose_source
 from transop.inputs import check_callable, check_flag, check_kind, check_path, check_seed
 from transop.model import ManifoldAutoencoder
 from transop.networks import ModuleAutoencoder, build_autoencoder, prefer_channels_last
 from transop.operators import TransportOperators
 from transop.progress import Progress, silent
-from transop.training.autoencoder import obtain_autoencoder
+from transop.training.autoencoder import measure_reconstruction, obtain_autoencoder
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.diagnostics import OperatorMonitor
 from transop.training.fine_tuning import fine_tune
 from transop.training.latents import check_backbone, encode_in, make_pairs
-from transop.training.measures import held_out_rows, measure_reconstruction
 from transop.training.operators import choose_weights, recall_weights, train_operators
 from transop.training.own_modules import build_own_model, own_modules
 from transop.training.phases import Phase, TrainingPlan, train_phases
