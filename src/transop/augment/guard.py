@@ -80,14 +80,6 @@ class Guard(nn.Module):
         """Say whether the classifier's classes are labels; groups of a graph are not."""
         return self.classifier is not None or _identity(model).source != "graph"
 
-    def check_labels(self, model: ManifoldAutoencoder) -> None:
-        """Refuse labels where the guard does not know them: groups of a graph have no names."""
-        if not self.knows_labels(model):
-            raise UserError(
-                "labels: this model's identity are groups of the neighbour graph, which are not "
-                "your labels; leave labels out, or pass Guard(classifier) that knows them"
-            )
-
     def reads_images(self, model: ManifoldAutoencoder) -> bool:
         """Say whether moved points must be decoded before they can be classified."""
         domain = model.classifier_domain if self.classifier is None else self.domain
