@@ -26,7 +26,6 @@ from transop.pairs.features import published_resnet
 from transop.training.autoencoder import load_images
 from transop.training.loop import Loop
 from transop.training.session import Session
-from transop.training.steps import Rows
 
 PHASE = "classifier"
 WEIGHT_DECAY = 1e-4  # of Adam
@@ -115,7 +114,7 @@ def train_attributes(
         session,
         PHASE,
         settings,
-        Rows(torch.from_numpy(dataset.splits["train"])),
+        torch.from_numpy(dataset.splits["train"]),
         modules={"classifier": network, "weighting": weighting},
         optimisers={"classifier": optimiser},
     )

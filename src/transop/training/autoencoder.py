@@ -16,7 +16,6 @@ from transop.evaluation import PathModel, held_out_rows, reconstruction_error
 from transop.networks import Autoencoder, prefer_channels_last
 from transop.training.loop import Loop
 from transop.training.session import Session
-from transop.training.steps import Rows
 
 PHASE = "autoencoder"
 
@@ -69,7 +68,7 @@ def train_autoencoder(
     """
     prefer_channels_last(network)
     network.train()
-    settings, rows = session.settings.autoencoder, Rows(torch.from_numpy(dataset.splits["train"]))
+    settings, rows = session.settings.autoencoder, torch.from_numpy(dataset.splits["train"])
     optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate, fused=True)
     wrapped = session.set_up(network)
     noise = session.generator(PHASE, "noise")

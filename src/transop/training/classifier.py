@@ -30,7 +30,6 @@ from transop.training.latents import encode_split, make_pairs
 from transop.training.loop import Loop
 from transop.training.own_modules import load_weights, run_factory
 from transop.training.session import Session
-from transop.training.steps import Rows
 
 PHASE = "classifier"
 
@@ -169,7 +168,7 @@ def _train(
         session,
         PHASE,
         settings,
-        Rows(torch.arange(len(targets))),
+        torch.arange(len(targets)),
         modules={"classifier": classifier},
         optimisers={"classifier": optimiser},
     )

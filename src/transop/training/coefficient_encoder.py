@@ -27,7 +27,6 @@ from transop.training.distillation import Classify, ask_classifier, distil
 from transop.training.latents import encode_in, make_pairs
 from transop.training.loop import Loop
 from transop.training.session import Session
-from transop.training.steps import Rows
 
 PHASE = "coefficient_encoder"
 _USUAL_LENGTH = 0.3  # at which sources of scales are compared in one number
@@ -175,7 +174,7 @@ def _train(
         session,
         PHASE,
         settings,
-        Rows(torch.arange(len(latents))),
+        torch.arange(len(latents)),
         modules={"encoder": encoder},
         optimisers={"encoder": optimiser},
         generators={"coefficients": noise},

@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+from jaxtyping import Int64
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from transop.errors import SettingsError, UserError
+from transop.pairs import PairSource
 from transop.training.session import Session
-from transop.training.steps import Items, Order, schedule_rate, steps_in
+from transop.training.steps import schedule_rate, steps_in
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +100,8 @@ class Loop:
         self.step, self.step_factor = 0, 1.0
         self.memory: dict[str, Any] = {}
         self._settings: Any
-        self._order: Order
+        self._visited: Int64[Tensor, " n"] | PairSource
+        self._epoch, self._batches = -1, list[tuple[Tensor, ...]]()
         self._halvings = 0
         self._sums: dict[str, tuple[float, int]] = {}
         self._noted: dict[str, float] = {}
@@ -113,7 +116,12 @@ class Loop:
 
     @classmethod
     def over(
-        cls, session: Session, phase: str, settings: Any, visited: Items, **options: Any
+        cls,
+        session: Session,
+        phase: str,
+        settings: Any,
+        visited: Int64[Tensor, " n"] | PairSource,
+        **options: Any,
     ) -> Loop:
         """Make the loop of a phase that visits items for some epochs.
 
@@ -137,12 +145,25 @@ class Loop:
             items_per_step=batch_size,
             **options,
         )
-        loop._settings, loop._order = settings, Order(session, phase, visited, batch_size)
+        loop._settings, loop._visited = settings, visited
         return loop
 
     def batch(self) -> tuple[Tensor, ...]:
-        """Give the items of this step; with several devices, this one's share of them."""
-        return self._order.at(self.step)
+        """Give the items of this step; with several devices, this one's share of them.
+
+        Every item comes once an epoch, in an order that depends on seed, phase and epoch alone.
+        """
+        epoch, position = divmod(self.step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            generator, visited = self._session.generator(self.phase, "order", epoch), self._visited
+            if isinstance(visited, Tensor):
+                shuffled = visited[torch.randperm(len(visited), generator=generator)]
+                self._batches = [(part,) for part in torch.split(shuffled, self.items_per_step)]
+            else:
+                self._batches = list(visited.epoch(generator, self.items_per_step))
+            self._epoch = epoch
+        share = slice(self._session.ranks.rank, None, self._session.ranks.n_ranks)
+        return tuple(part[share] for part in self._batches[position])
 
     def rate(self, optimiser: Optimizer, peak: float | None = None) -> float:
         """Give the learning rate of this step by the schedule of the phase's section."""
