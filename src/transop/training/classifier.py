@@ -26,7 +26,7 @@ from transop.training.attributes import (
     wants_attributes,
 )
 from transop.training.autoencoder import load_images
-from transop.training.latents import encode_split, make_pairs
+from transop.training.latents import encode_in, make_pairs
 from transop.training.loop import Loop
 from transop.training.own_modules import load_weights, run_factory
 from transop.training.session import Session
@@ -93,7 +93,7 @@ def _from_weights(session: Session, model: ManifoldAutoencoder, dataset: ImageDa
 
 def _from_graph(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset) -> Identity:
     """Find communities of the neighbour graph and train a soft latent classifier on them."""
-    latents = _scaled_latents(session, model, dataset)
+    latents = encode_in(session, model.autoencoder, dataset) / model.latent_scale
     positions = _sampled(session, len(latents))
     communities = _communities(session, model, dataset, latents[positions].cpu(), positions)
     numbers = {
@@ -189,14 +189,8 @@ def _inputs(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset)
     rows = dataset.splits["train"]
     if session.settings.classifier.domain == "image":
         return lambda chosen: load_images(dataset, rows[chosen.numpy()], session)
-    latents = _scaled_latents(session, model, dataset)
+    latents = encode_in(session, model.autoencoder, dataset) / model.latent_scale
     return lambda chosen: latents[chosen.to(latents.device)]
-
-
-def _scaled_latents(
-    session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
-) -> Float[Tensor, "n d"]:
-    return encode_split(model.autoencoder, dataset, ranks=session.ranks) / model.latent_scale
 
 
 def _make(

@@ -34,6 +34,7 @@ from transop.training.threads import ThreadWatch, threads_put_back, time_calls
 
 # What becomes of the time: the network, the operators, identity and scales, pictures and report.
 SHARES = {"autoencoder": 0.5, "operators": 0.2, "identity": 0.14, "closing": 0.16}
+_PARTS = ("planning", "autoencoder", "pairs", "operators", "coefficient_encoder", "closing")
 _WIDTHS = (8, 16, 32)
 _WIDER = 1.5  # twice the width takes at least so many times as long
 _FEWEST_EPOCHS, _FEWEST_STEPS = 12, 1_500  # below this a wider network is not worth its time
@@ -54,16 +55,6 @@ _IDENTITY = {
     "labels": "a classifier trained on the labels",
     "graph": "groups of the neighbour graph, as there are no labels that differ",
 }
-
-
-@dataclass(frozen=True)
-class Pace:
-    """Seconds that steps take on this machine, measured."""
-
-    autoencoder: float
-    operators: float
-    coefficient_encoder: float
-    pairs: float  # of all training images together
 
 
 @dataclass(frozen=True)
@@ -136,7 +127,11 @@ class _Planner:
         strategy, pairs = self._pairs(budget)
         width, step = self._width(SHARES["autoencoder"] * (budget - pairs))
         operator_batch = min(100, self.n)
-        pace = Pace(step, self._time_operators(operator_batch), self._time_encoder(), pairs)
+        pace = {
+            "autoencoder": step,
+            "operators": self._time_operators(operator_batch),
+            "coefficient_encoder": self._time_encoder(),
+        }
         looked = time.monotonic() - self.start  # reading and trials count too; reading comes twice
         time_left = max(0.2 * budget, budget - pairs - looked)
         tree |= {
@@ -149,7 +144,7 @@ class _Planner:
             },
             "pairs": {"strategy": strategy, "n_neighbours": min(5, max(1, self.n - 1))},
             "operators": {
-                "objective": self._objective(pace.operators, time_left),
+                "objective": self._objective(pace["operators"], time_left),
                 "n_operators": self.n_operators,
                 "batch_size": operator_batch,
                 "learning_rate": 5e-3,
@@ -163,9 +158,10 @@ class _Planner:
                 "scale_multiplier": "neighbours",
             },
         }
-        settings, seconds = with_epochs(settings_from_tree(tree, Settings), pace, time_left, self.n)
+        settings, takes = with_epochs(settings_from_tree(tree, Settings), pace, time_left, self.n)
         self.reasons.append(f"identity: {_IDENTITY[choose_source(settings, self.images)]}")
-        seconds = {"planning": looked, **seconds}
+        takes |= {"planning": looked, "pairs": pairs}
+        seconds = {part: takes[part] for part in _PARTS}
         return FitPlan(settings, self.minutes, seconds, tuple(self.reasons))
 
     def _objective(self, step: float, seconds: float) -> str:
@@ -278,19 +274,19 @@ class _Planner:
 
 
 def with_epochs(
-    settings: Settings, pace: Pace, seconds: float, n_images: int
+    settings: Settings, pace: dict[str, float], seconds: float, n_images: int
 ) -> tuple[Settings, dict[str, float]]:
     """Give every phase the epochs that fit into its share of the seconds; say how long it takes.
 
-    What one phase cannot use goes to the network.
+    The pace is the seconds that a step takes. What one phase cannot use goes to the network.
     """
     changes: dict[str, Any] = {}
     closing = min(SHARES["closing"] * seconds, _MOST_CLOSING)
     unused = SHARES["closing"] * seconds - closing
-    takes = {"closing": closing, "pairs": pace.pairs}
+    takes = {"closing": closing}
     for phase in _MOST_STEPS:
         share = SHARES["identity" if phase == "coefficient_encoder" else phase]
-        section, step = getattr(settings, phase), getattr(pace, phase)
+        section, step = getattr(settings, phase), pace[phase]
         beside = _BESIDE[phase]
         if phase == "operators" and settings.operators.objective == "settings":
             beside = 0
@@ -304,8 +300,7 @@ def with_epochs(
     n_classifier = min(2_000, max(200, 10 * n_images // 250))
     epochs = round(n_classifier / max(1, n_images // settings.classifier.batch_size), 2)
     changes["classifier"] = settings.classifier.model_copy(update={"epochs": max(0.01, epochs)})
-    order = ("autoencoder", "pairs", "operators", "coefficient_encoder", "closing")
-    return settings.model_copy(update=changes), {part: takes[part] for part in order}
+    return settings.model_copy(update=changes), takes
 
 
 def most_epochs(settings: Settings, phase: str, n_images: int) -> float:
