@@ -304,10 +304,7 @@ class TransportAugment(nn.Module):
     ) -> Float[Tensor, "r c h w"]:
         """Draw moves of the images that ``apply`` chooses, and note down what was done.
 
-        Args:
-            apply: which images of the batch; those that a guard refuses are taken out.
-            start: the chosen ones, encoded.
-            images: the chosen ones; None where neither a guard nor the residual needs them.
+        ``images`` are the chosen ones; None where neither a guard nor the residual needs them.
         """
         walks = self._walks(start)
         pictures = walks.pictures

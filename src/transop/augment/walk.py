@@ -15,7 +15,7 @@ from transop.operators import laplace_from_uniform
 # No sensible coefficient or scaled latent is beyond this; scales read that far out may overflow.
 _FARTHEST = 1e4
 
-Scales = Callable[[Tensor], Tensor]
+Scales = Callable[[Tensor], Tensor]  # gives the Laplace scale of every coefficient at a point
 Move = Callable[[Tensor, Tensor], Tensor]  # takes coefficients and points, as `transport`
 
 
@@ -27,16 +27,9 @@ def walk(
 ) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b s m"]]:
     """Take random steps, asking at every one how far the operators may go from there.
 
-    A step that would lead out of all bounds is not taken.
-
-    Args:
-        move: carries points along the flow.
-        scales: gives the Laplace scale of every coefficient at a point.
-        latents: where to start, in scaled units.
-        uniform: draws from [0, 1), one per step and operator; one row serves all points.
-
-    Returns:
-        Where the walks end, and the coefficients of every step.
+    A step that would lead out of all bounds is not taken. ``uniform`` holds draws from [0, 1) for
+    every step and operator; one row serves all points. What is returned are the ends of the walks
+    and the coefficients of every step.
     """
     taken = []
     for step in range(uniform.shape[1]):

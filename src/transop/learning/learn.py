@@ -29,7 +29,6 @@ from transop.inputs import (
     check_whole,
 )
 from transop.learning.step import (
-    ALIVE,
     Objective,
     OperatorStep,
     PathStatistics,
@@ -171,7 +170,7 @@ def learn_operators(
         paths=measure_paths(
             dictionary, *_some(start, end, _MEASURED), sparsity_weight=objective.sparsity_weight
         ),
-        living=operators.living(ALIVE),
+        living=operators.living(),
         converged=_is_flat(history),
     )
 
@@ -270,17 +269,14 @@ def _resolve(
     given: dict[str, float | None], z0: Tensor, z1: Tensor, operators: TransportOperators
 ) -> Objective:
     """Fill in the weights that the caller left out."""
-    given = {
-        name: None if value is None else check_number(name, value, "a finite number from 0 on")
-        for name, value in given.items()
-    }
-    weight = given["sparsity_weight"]
-    if weight is None:
+    known = {name: value for name, value in given.items() if value is not None}
+    weight = Objective(**known).sparsity_weight  # refuses what is no weight
+    if "sparsity_weight" not in known:
         most_used = _MOST_USED * operators.n_operators
         chosen = _choose(z0, z1, operators, _TRIAL_STEPS, _COVERED, most_used)
     else:
         chosen = Objective(weight, weight * _USUAL_DECAY_SHARE)
-    return replace(chosen, **{name: v for name, v in given.items() if v is not None})
+    return replace(chosen, **known)
 
 
 def _check(

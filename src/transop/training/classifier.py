@@ -13,8 +13,14 @@ from torch.nn.functional import cross_entropy
 from transop.data import ImageDataset
 from transop.errors import SettingsError
 from transop.evaluation import classifier_accuracy, held_out_rows
-from transop.identity import Communities, Identity, agreement, choose_source
-from transop.identity.graph import find_communities, neighbour_graph
+from transop.identity import (
+    Communities,
+    Identity,
+    agreement,
+    choose_source,
+    find_communities,
+    neighbour_graph,
+)
 from transop.model import ManifoldAutoencoder
 from transop.networks import AttributeNet, build_classifier, prefer_channels_last
 from transop.pairs import nearest_neighbours

@@ -106,7 +106,7 @@ class Loop:
         self._sums: dict[str, tuple[float, int]] = {}
         self._noted: dict[str, float] = {}
         self._steps_since_report = 0
-        self._failed = self._ended = False
+        self._failed = False
         self._good: dict[str, Any] = {}
         self._last_save = self._last_report = time.monotonic()
         # Several devices would have to agree on every new length.
@@ -187,7 +187,7 @@ class Loop:
         self._last_save = self._last_report = time.monotonic()
         self._looked = (self.step, self._last_save)
         try:
-            while self.step < self.n_steps and not self._ended:
+            while self.step < self.n_steps:
                 if self.n_steps != length:
                     bar, shown, length = self._bar(), self.step, self.n_steps
                 if self.step >= shown:
@@ -228,10 +228,6 @@ class Loop:
         """Add a step's numbers, means over this device's rows, to the next report."""
         self._noted.update({name: float(value) for name, value in values.items()})
 
-    def end(self) -> None:
-        """Finish the phase after this step."""
-        self._ended = True
-
     def save(self) -> None:
         """Write a checkpoint of the state after the last whole step."""
         if self._session.writes:
@@ -246,7 +242,7 @@ class Loop:
         self.step += 1
         self._look_at_clock()
         self._steps_since_report += 1
-        if self.step % self._report_every == 0 or self.step == self.n_steps or self._ended:
+        if self.step % self._report_every == 0 or self.step == self.n_steps:
             self._report()
         if self.step % self._snapshot_every == 0:
             state = copy.deepcopy(self._state())

@@ -76,7 +76,7 @@ def train_phases(
     with folder.locked() if is_first_process() else nullcontext():
         if is_first_process():
             _prepare(settings, folder, resume)
-        if count_processes(settings.runtime) == 1:
+        if count_processes(settings.runtime)[1] == 1:
             return _work(Ranks(device=device), settings, folder, plan, dataset, progress)
         facts = {"settings": settings, "folder": folder, "plan": plan, "dataset": dataset}
         run_on_several(settings.runtime, partial(_work, **facts, progress=silent))

@@ -15,8 +15,7 @@ from transop.config import Settings, settings_from_tree
 from transop.data import ImageDataset, cache_folder
 from transop.data.run_data import load_run_data
 from transop.errors import UserError
-from transop.identity import choose_source
-from transop.identity.interface import FEWEST_IMAGES
+from transop.identity import FEWEST_IMAGES, choose_source
 from transop.inputs import check_number
 from transop.learning import learn_operators
 from transop.networks import (

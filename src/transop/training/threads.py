@@ -33,12 +33,7 @@ class ThreadWatch:
     """
 
     def __init__(self, wanted: int | None, device: torch.device) -> None:
-        """Set what the settings ask for.
-
-        Args:
-            wanted: the number in the settings; None leaves the choice to the watch.
-            device: where training computes.
-        """
+        """Set the number that the settings ask for; None leaves the choice to the watch."""
         if wanted is not None:
             torch.set_num_threads(wanted)
         self._most = torch.get_num_threads()
