@@ -203,10 +203,7 @@ class TransportAugment(nn.Module):
             The images, and which of them a guard accepted (all without one).
         """
         _, walks = self._walks_from(latents, labels)
-        pictures = walks.pictures
-        if pictures is None:
-            pictures = self._networks.decode(walks.ends)
-        return pictures, walks.accepted
+        return self._show(walks, None), walks.accepted
 
     @torch.no_grad()
     def move(
@@ -307,10 +304,7 @@ class TransportAugment(nn.Module):
         ``images`` are the chosen ones; None where neither a guard nor the residual needs them.
         """
         walks = self._walks(start)
-        pictures = walks.pictures
-        if pictures is None:
-            pictures = self._networks.decode(walks.ends, start.rest)
-        pictures = self._redraw(images, start, pictures)
+        pictures = self._redraw(images, start, self._show(walks, start.rest))
         rows, refused = apply.nonzero()[:, 0], ~walks.accepted
         if images is not None and bool(refused.any()):
             pictures[refused] = images[refused]
@@ -323,6 +317,11 @@ class TransportAugment(nn.Module):
             "draws": torch.zeros_like(apply, dtype=torch.long).index_copy(0, rows, walks.draws),
         }
         return pictures
+
+    def _show(self, walks: GuardedWalks, rest: Tensor | None) -> Float[Tensor, "b c h w"]:
+        """Decode where walks ended, unless a guard has looked at it already."""
+        known = walks.pictures
+        return self._networks.decode(walks.ends, rest) if known is None else known
 
     def _replay(self, images: Tensor, coefficients: Float[Tensor, "r s m"]) -> Tensor:
         """Move images as they were moved before."""

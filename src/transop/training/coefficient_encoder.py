@@ -197,6 +197,7 @@ def _train(
         )
         wanted = prior[rows.to(prior.device)] if len(prior) > 1 else prior
         divergence = laplace_kl(scales, wanted)
+        # Apart: the dead only follow the prior, and must not dilute its pull on the living.
         pull = _mean_over(divergence, living) + _mean_over(divergence, ~living)
         value = change + settings.kl_weight * pull
         if not loop.minimise(optimiser, value):
@@ -210,11 +211,7 @@ def _train(
 
 
 def _mean_over(values: Float[Tensor, "b m"], chosen: Tensor) -> Float[Tensor, ""]:
-    """Average over points and the chosen operators; zero if none is chosen.
-
-    Living and dead operators are averaged apart: the dead only follow the prior, and must not
-    dilute its pull on the living.
-    """
+    """Average over points and the chosen operators; zero if none is chosen."""
     return values[:, chosen].mean() if bool(chosen.any()) else values.new_zeros(())
 
 
