@@ -186,7 +186,7 @@ SABOTAGES = (
     ),
     Sabotage(
         "test_one_class_leaves_out_what_needs_two",
-        "transop/identity/interface.py",
+        "transop/identity.py",
         "return bool((training != training[0]).any())",
         "return True",
     ),
@@ -276,7 +276,7 @@ SABOTAGES = (
     ),
     Sabotage(
         "test_spawned_workers_move_images_each_in_their_own_way",
-        "transop/augment/draws.py",
+        "transop/augment/walk.py",
         "(self.generator.initial_seed() + info.seed) % 2**63",
         "self.generator.initial_seed()",
     ),

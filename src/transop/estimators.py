@@ -280,7 +280,12 @@ class TransportOperatorLearner(_Base):
 
     def _choose_pairs(self, rows: Matrix, pairs: Any, features: Any) -> Int64[Tensor, "p 2"]:
         if pairs is not None:
-            return _check_pair_list(pairs, rows)
+            table = to_numpy(pairs, "pairs")
+            if table.ndim != 2 or table.shape[1] != 2:
+                raise DataError(
+                    f"pairs has shape {table.shape}; pass row numbers of shape (pairs, 2)"
+                )
+            return check_indices("pairs", table.reshape(-1), len(rows)).reshape(-1, 2)
         compared = rows if features is None else check_matrix(features, "features", smallest=2)
         if len(compared) != len(rows):
             raise DataError(
@@ -379,13 +384,6 @@ def check_matrix(values: Any, name: str, *, smallest: int = 1) -> Matrix:
     return table
 
 
-def _check_pair_list(pairs: Any, rows: Matrix) -> Int64[Tensor, "p 2"]:
-    table = to_numpy(pairs, "pairs")
-    if table.ndim != 2 or table.shape[1] != 2:
-        raise DataError(f"pairs has shape {table.shape}; pass row numbers of shape (pairs, 2)")
-    return check_indices("pairs", table.reshape(-1), len(rows)).reshape(-1, 2)
-
-
 def _check_components(wanted: Any) -> int | float | str:
     """Take a number of directions, a share of the variance, or "auto"."""
     if isinstance(wanted, str):
@@ -403,9 +401,7 @@ def _count_directions(
     """Turn ``n_components`` into a number of directions that the blocks divide."""
     if isinstance(wanted, int):
         return check_whole("n_components", wanted, least=1, most=most)
-    if isinstance(wanted, float):
-        count = min(int(np.searchsorted(shares, wanted)) + 1, most)
-    else:
-        count = min(int(np.searchsorted(shares, _EXPLAINED)) + 1, _WIDE, most)
+    share, limit = (wanted, most) if isinstance(wanted, float) else (_EXPLAINED, _WIDE)
+    count = min(int(np.searchsorted(shares, share)) + 1, limit, most)
     rounded = -(-count // n_blocks) * n_blocks
     return rounded if rounded <= most else max(n_blocks, most // n_blocks * n_blocks)

@@ -15,6 +15,8 @@ def slow_machine(monkeypatch):
     """Every step seems to take a fifth of a second, so that few are planned."""
     monkeypatch.setattr(planning, "_seconds", lambda work, warm=True: 0.2)
     monkeypatch.setattr(planning._Planner, "_time_operators", lambda self, batch: 0.2)
+    for phase in ("operators", "coefficient_encoder"):
+        monkeypatch.setitem(planning._MOST_STEPS, phase, 50)
 
 
 def write_pictures(folder, n, size=(20, 20), mode="L"):

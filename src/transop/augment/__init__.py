@@ -3,8 +3,7 @@
 from transop.augment.dataset import AugmentedDataset
 from transop.augment.folder import FolderReport, augment_folder
 from transop.augment.guard import Guard
-from transop.augment.params import Params
-from transop.augment.start import Start
+from transop.augment.start import Params, Start
 from transop.augment.transform import TransportAugment
 
 __all__ = [

@@ -20,11 +20,8 @@ class Executor:
     """Encodes and decodes with folded copies of a model's networks, or with the model itself.
 
     A copy is made at the first call and again whenever the model's weights have changed. Modules
-    of the user's own, and models that are not on a CPU, run as they are.
-
-    Attributes:
-        model: whose networks run.
-        dtype: what they compute in; None for the type of their weights.
+    of the user's own, and models that are not on a CPU, run as they are. ``dtype`` is what copies
+    compute in; None for the type of their weights.
     """
 
     def __init__(self, model: ManifoldAutoencoder, dtype: torch.dtype | None = None) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _CHUNK = 250  # images through a user's classifier at once
 _SHORTER = 0.5
 
-Draw = Callable[[Tensor], tuple[Tensor, Tensor]]
+Draw = Callable[[Tensor], tuple[Tensor, Tensor]]  # points to ends and coefficients of walks
 
 
 class Guard(nn.Module):
@@ -79,14 +79,6 @@ class Guard(nn.Module):
     def knows_labels(self, model: ManifoldAutoencoder) -> bool:
         """Say whether the classifier's classes are labels; groups of a graph are not."""
         return self.classifier is not None or _identity(model).source != "graph"
-
-    def check_labels(self, model: ManifoldAutoencoder) -> None:
-        """Refuse labels where the guard does not know them: groups of a graph have no names."""
-        if not self.knows_labels(model):
-            raise UserError(
-                "labels: this model's identity are groups of the neighbour graph, which are not "
-                "your labels; leave labels out, or pass Guard(classifier) that knows them"
-            )
 
     def reads_images(self, model: ManifoldAutoencoder) -> bool:
         """Say whether moved points must be decoded before they can be classified."""
@@ -182,14 +174,8 @@ def walk_guarded(
     """Draw walks, again and shorter, until the guard accepts them or is out of attempts.
 
     Most points pass at once or at the second try. Those left over get more tries together (one,
-    two, four and so on), so that few of them do not take many rounds.
-
-    Args:
-        networks: decode, and know the model that transports.
-        guard: accepts or refuses the end of a walk.
-        draw: takes points and gives the ends and coefficients of fresh walks from them.
-        start: where the walks start, and the class that the classifier must still give to each.
-        all_or_none: accept a draw only if every point accepts it.
+    two, four and so on), so that few of them do not take many rounds. ``all_or_none`` accepts a
+    draw only if every point accepts it.
     """
     model, latents = networks.model, start.latents
     rows = torch.arange(len(latents), device=latents.device)
@@ -232,11 +218,7 @@ class _Judge:
     ) -> Int[Tensor, " r"]:
         """Take the first accepted of several tries per row, else the last; give what is refused.
 
-        Args:
-            found: where to note it down.
-            rows: which points were tried again.
-            ends: of the tries, all of one row after another.
-            coefficients: of the tries.
+        The tries of one row come one after another.
         """
         n_tries = len(ends) // len(rows)
         accepted, pictures = self._look(rows.repeat_interleave(n_tries), ends)

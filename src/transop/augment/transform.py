@@ -10,12 +10,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transop.augment.dataset import AugmentedDataset
-from transop.augment.draws import Draws
 from transop.augment.executor import Executor, Source, choose_source
 from transop.augment.guard import Guard, GuardedWalks, check_labels, make_guard, walk_guarded
-from transop.augment.params import Params, check_params
-from transop.augment.start import Start
-from transop.augment.walk import retrace, walk
+from transop.augment.start import Params, Start, check_params
+from transop.augment.walk import Draws, retrace, walk
 from transop.errors import UserError
 from transop.inputs import (
     check_flag,
@@ -204,11 +202,8 @@ class TransportAugment(nn.Module):
         Returns:
             The images, and which of them a guard accepted (all without one).
         """
-        walks = self._walks_from(latents, labels)
-        pictures = walks.pictures
-        if pictures is None:
-            pictures = self._networks.decode(walks.ends)
-        return pictures, walks.accepted
+        _, walks = self._walks_from(latents, labels)
+        return self._show(walks, None), walks.accepted
 
     @torch.no_grad()
     def move(
@@ -224,18 +219,18 @@ class TransportAugment(nn.Module):
             The moved points, and which of them a guard accepted (all without one); a refused
             point stays where it was.
         """
-        walks = self._walks_from(latents, labels)
-        start = check_latents(latents, self.model.latent_dimension, self.model.operators.weight)
-        return torch.where(walks.accepted[:, None], walks.ends, start), walks.accepted
+        points, walks = self._walks_from(latents, labels)
+        return torch.where(walks.accepted[:, None], walks.ends, points), walks.accepted
 
-    def _walks_from(self, latents: Any, labels: Any) -> GuardedWalks:
+    def _walks_from(self, latents: Any, labels: Any) -> tuple[Float[Tensor, "b d"], GuardedWalks]:
+        """Give the points as they were checked, and walks from them."""
         self._follow()
         points = check_latents(latents, self.model.latent_dimension, self.model.operators.weight)
         if points.ndim != 2:
             raise UserError(f"latents have shape {tuple(points.shape)}; pass (number, dimensions)")
         looks = self.guard is not None and labels is None and self.guard.reads_images(self.model)
         inputs = self._networks.decode(points) if looks else points
-        return self._walks(Start(points, None, self._names(inputs, points, labels)))
+        return points, self._walks(Start(points, None, self._names(inputs, points, labels)))
 
     def train(self, mode: bool = True) -> TransportAugment:
         """Switch the module's own mode; the model inside stays in evaluation mode."""
@@ -274,12 +269,9 @@ class TransportAugment(nn.Module):
         everyone = len(rows) == len(batch)
         chosen = batch if everyone else batch[rows]
         if params is None:
-            names = (
-                None
-                if labels is None
-                else check_labels(labels, len(batch), self.model.device)[rows]
-            )
-            pictures = self._move(apply, self._encode(chosen, names), chosen)
+            if labels is not None:
+                labels = check_labels(labels, len(batch), self.model.device)[rows]
+            pictures = self._move(apply, self._encode(chosen, labels), chosen)
         else:
             pictures = self._replay(chosen, params["coefficients"][rows])
             self.params = params
@@ -295,7 +287,11 @@ class TransportAugment(nn.Module):
         if self.guard is None or len(latents) == 0:
             return None
         if labels is not None:
-            self.guard.check_labels(self.model)
+            if not self.guard.knows_labels(self.model):
+                raise UserError(
+                    "labels: this model's identity are groups of the neighbour graph, which are "
+                    "not your labels; leave labels out, or pass Guard(classifier) that knows them"
+                )
             return check_labels(labels, len(latents), self.model.device)
         inputs = images if self.guard.reads_images(self.model) else latents
         return self.guard.logits(self.model, inputs).argmax(1)
@@ -305,16 +301,10 @@ class TransportAugment(nn.Module):
     ) -> Float[Tensor, "r c h w"]:
         """Draw moves of the images that ``apply`` chooses, and note down what was done.
 
-        Args:
-            apply: which images of the batch; those that a guard refuses are taken out.
-            start: the chosen ones, encoded.
-            images: the chosen ones; None where neither a guard nor the residual needs them.
+        ``images`` are the chosen ones; None where neither a guard nor the residual needs them.
         """
         walks = self._walks(start)
-        pictures = walks.pictures
-        if pictures is None:
-            pictures = self._networks.decode(walks.ends, start.rest)
-        pictures = self._redraw(images, start, pictures)
+        pictures = self._redraw(images, start, self._show(walks, start.rest))
         rows, refused = apply.nonzero()[:, 0], ~walks.accepted
         if images is not None and bool(refused.any()):
             pictures[refused] = images[refused]
@@ -327,6 +317,11 @@ class TransportAugment(nn.Module):
             "draws": torch.zeros_like(apply, dtype=torch.long).index_copy(0, rows, walks.draws),
         }
         return pictures
+
+    def _show(self, walks: GuardedWalks, rest: Tensor | None) -> Float[Tensor, "b c h w"]:
+        """Decode where walks ended, unless a guard has looked at it already."""
+        known = walks.pictures
+        return self._networks.decode(walks.ends, rest) if known is None else known
 
     def _replay(self, images: Tensor, coefficients: Float[Tensor, "r s m"]) -> Tensor:
         """Move images as they were moved before."""

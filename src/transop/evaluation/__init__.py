@@ -27,7 +27,12 @@ from transop.evaluation.kept import (
     measure_kept_identity,
     spread_covered,
 )
-from transop.evaluation.reconstruction import PathModel, classifier_accuracy, reconstruction_error
+from transop.evaluation.reconstruction import (
+    PathModel,
+    classifier_accuracy,
+    held_out_rows,
+    reconstruction_error,
+)
 
 __all__ = [
     "FIXED",
@@ -45,6 +50,7 @@ __all__ = [
     "far_length",
     "far_scale",
     "half_way_scale",
+    "held_out_rows",
     "lead_over",
     "measure_extrapolation",
     "measure_invariance",

@@ -32,6 +32,11 @@ class PathModel(Protocol):
 CHUNK = 250  # measured: larger chunks fall out of the cache and decode at half the speed
 
 
+def held_out_rows(dataset: ImageDataset, most: int = 10_000) -> np.ndarray:
+    """Choose the images to measure on: test, else validation, else the training images."""
+    return dataset.splits[dataset.held_out_split][:most]
+
+
 @torch.inference_mode()
 def reconstruction_error(model: PathModel, dataset: ImageDataset, indices: np.ndarray) -> float:
     """Average the squared error per pixel of decode(encode(x)) over the given images."""

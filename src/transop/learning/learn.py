@@ -29,15 +29,12 @@ from transop.inputs import (
     check_whole,
 )
 from transop.learning.step import (
-    ALIVE,
     Objective,
     OperatorStep,
     PathStatistics,
     measure_paths,
 )
 from transop.operators import TransportOperators
-
-__all__ = ["LearnedOperators", "Objective", "choose_objective", "learn_operators", "mean_length"]
 
 _USUAL_DECAY_SHARE = 1 / 500  # operator_decay as a share of a given sparsity weight
 
@@ -47,7 +44,8 @@ _FIRST_SHARE, _NEXT_SHARE = 0.4, 0.7  # sparsity weights tried: first of the mea
 _DECAY_SHARE = 1 / 20  # with it operators keep norms of about one, and unneeded ones die out
 _MOST_TRIALS = 12
 _FEW = 2  # operators that any path may use
-_TRIAL_BATCH, _TRIAL_RATE = 100, 1e-2
+_TRIAL_STEPS, _TRIAL_BATCH, _TRIAL_RATE = 100, 100, 1e-2
+_TRIAL_PAIRS = 500  # on which a trial is judged
 _PENALTY_SHARE, _TOLERANCE = 0.25, 0.25  # of real parts
 _AFFORDED = 0.9  # share of what paths cover that must be left with the penalty on real parts
 
@@ -172,7 +170,7 @@ def learn_operators(
         paths=measure_paths(
             dictionary, *_some(start, end, _MEASURED), sparsity_weight=objective.sparsity_weight
         ),
-        living=operators.living(ALIVE),
+        living=operators.living(),
         converged=_is_flat(history),
     )
 
@@ -186,7 +184,7 @@ def choose_objective(
     most_used: float = _MOST_USED,
     latent_scale: float | None = None,
     n_blocks: int = 1,
-    n_steps: int = 100,
+    n_steps: int = _TRIAL_STEPS,
     generator: torch.Generator | None = None,
 ) -> Objective:
     """Choose the weights of the objective from the pairs, by several short trials of learning.
@@ -224,64 +222,61 @@ def choose_objective(
     operators = _first_operators(
         n_operators, start, None, n_blocks, "one-per-operator", generator=generator
     )
-    return _Chooser(start, end, operators, n_steps).choose(covered, most_used * n_operators)
+    return _choose(start, end, operators, n_steps, covered, most_used * n_operators)
 
 
-class _Chooser:
-    """Learns for a short while with some weights and looks at the paths."""
+def _choose(
+    z0: Tensor,
+    z1: Tensor,
+    first: TransportOperators,
+    n_steps: int,
+    covered: float,
+    most_used: float,
+) -> Objective:
+    """Try weights as `choose_objective` says, on scaled vectors, each from the same operators."""
+    z0, z1 = _some(z0, z1, _MEASURED)
 
-    def __init__(
-        self, z0: Tensor, z1: Tensor, operators: TransportOperators, n_steps: int = 100
-    ) -> None:
-        self._z0, self._z1 = _some(z0, z1, _MEASURED)
-        self._first, self._n_steps = operators, n_steps
-
-    def choose(self, covered: float, most_used: float) -> Objective:
-        gap = torch.linalg.vector_norm(self._z1 - self._z0, dim=1)
-        weight = _FIRST_SHARE * float(gap.mean())
-        chosen = tried = None
-        for _ in range(_MOST_TRIALS):
-            tried = Objective(weight, weight * _DECAY_SHARE)
-            paths = self._try(tried)
-            if paths.nonzeros > max(most_used, _FEW) and chosen is not None:
-                break
-            chosen, reached = tried, paths.covered
-            if paths.covered >= covered:
-                break
-            weight *= _NEXT_SHARE
-        assert chosen is not None
-        steady = replace(
-            chosen,
-            real_part_penalty=_PENALTY_SHARE * chosen.sparsity_weight,
-            real_part_tolerance=_TOLERANCE,
-        )
-        return steady if self._try(steady).covered >= _AFFORDED * reached else chosen
-
-    def _try(self, objective: Objective) -> PathStatistics:
-        learner = OperatorStep(deepcopy(self._first), objective)
+    def paths_with(objective: Objective) -> PathStatistics:
+        learner = OperatorStep(deepcopy(first), objective)
         order = torch.Generator().manual_seed(0)
-        batches = _batches(self._z0, self._z1, self._n_steps, _TRIAL_BATCH, order)
-        for step, (z0, z1) in enumerate(batches):
-            _learn_from(learner, z0, z1, _TRIAL_RATE * _cosine(step / self._n_steps), step)
-        found = learner.operators.operators.detach()
-        weight = objective.sparsity_weight
-        return measure_paths(found, self._z0[:500], self._z1[:500], sparsity_weight=weight)
+        for step, (a, b) in enumerate(_batches(z0, z1, n_steps, _TRIAL_BATCH, order)):
+            _learn_from(learner, a, b, _TRIAL_RATE * _cosine(step / n_steps), step)
+        found, weight = learner.operators.operators.detach(), objective.sparsity_weight
+        some = slice(0, _TRIAL_PAIRS)
+        return measure_paths(found, z0[some], z1[some], sparsity_weight=weight)
+
+    weight = _FIRST_SHARE * float(torch.linalg.vector_norm(z1 - z0, dim=1).mean())
+    chosen = None
+    for _ in range(_MOST_TRIALS):
+        tried = Objective(weight, weight * _DECAY_SHARE)
+        paths = paths_with(tried)
+        if paths.nonzeros > max(most_used, _FEW) and chosen is not None:
+            break
+        chosen, reached = tried, paths.covered
+        if reached >= covered:
+            break
+        weight *= _NEXT_SHARE
+    assert chosen is not None
+    steady = replace(
+        chosen,
+        real_part_penalty=_PENALTY_SHARE * chosen.sparsity_weight,
+        real_part_tolerance=_TOLERANCE,
+    )
+    return steady if paths_with(steady).covered >= _AFFORDED * reached else chosen
 
 
 def _resolve(
     given: dict[str, float | None], z0: Tensor, z1: Tensor, operators: TransportOperators
 ) -> Objective:
     """Fill in the weights that the caller left out."""
-    given = {
-        name: None if value is None else check_number(name, value, "a finite number from 0 on")
-        for name, value in given.items()
-    }
-    weight = given["sparsity_weight"]
-    if weight is None:
-        chosen = _Chooser(z0, z1, operators).choose(_COVERED, _MOST_USED * operators.n_operators)
+    known = {name: value for name, value in given.items() if value is not None}
+    weight = Objective(**known).sparsity_weight  # refuses what is no weight
+    if "sparsity_weight" not in known:
+        most_used = _MOST_USED * operators.n_operators
+        chosen = _choose(z0, z1, operators, _TRIAL_STEPS, _COVERED, most_used)
     else:
         chosen = Objective(weight, weight * _USUAL_DECAY_SHARE)
-    return replace(chosen, **{name: v for name, v in given.items() if v is not None})
+    return replace(chosen, **known)
 
 
 def _check(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -55,14 +54,6 @@ class Objective:
             object.__setattr__(self, name, number)  # the dataclass is frozen for everyone else
 
 
-class StepEvidence(NamedTuple):
-    """What a step starts from: coefficients, the data term of every pair, and the gradient."""
-
-    coefficients: Float[Tensor, "b m"]
-    losses: Float[Tensor, " b"]
-    gradient: Float[Tensor, "m d d"]
-
-
 def infer_quietly(
     operators: Float[Tensor, "m d d"],
     z0: Float[Tensor, "b d"],
@@ -103,14 +94,16 @@ class OperatorStep:
         weight = self.objective.sparsity_weight if sparsity_weight is None else sparsity_weight
         return infer_quietly(self.operators.operators.detach(), z0, z1, weight)
 
-    def differentiate(self, z0: Float[Tensor, "b d"], z1: Float[Tensor, "b d"]) -> StepEvidence:
-        """Infer coefficients and differentiate the mean data term with respect to the operators."""
+    def differentiate(
+        self, z0: Float[Tensor, "b d"], z1: Float[Tensor, "b d"]
+    ) -> tuple[Float[Tensor, "b m"], Float[Tensor, " b"], Float[Tensor, "m d d"]]:
+        """Give coefficients, the data term of every pair, and its mean's gradient by operators."""
         coefficients = self.infer(z0, z1)
         dictionary = self.operators.operators.detach()
-        found = data_gradient(
+        losses, gradient = data_gradient(
             dictionary, coefficients, z0, z1, within_blocks=self.operators.n_blocks > 1
         )
-        return StepEvidence(coefficients, *found)
+        return coefficients, losses, gradient
 
     def descend(self, gradient: Float[Tensor, "m d d"], rate: float) -> None:
         """Take a gradient step on data term, decay and real parts with a learning rate."""

@@ -5,7 +5,16 @@ from transop.extras import require
 require("report", "drawing pictures")  # before the files below import matplotlib
 
 from transop.colours import COLOURS
-from transop.plotting.curves import Line, Panel, draw_panel, line_panels
+from transop.plotting.curves import (
+    CURVES_ABOUT,
+    Line,
+    Panel,
+    collect_curves,
+    draw_panel,
+    kept_curves,
+    line_panels,
+    training_curves,
+)
 from transop.plotting.images import (
     Block,
     animate,
@@ -33,7 +42,6 @@ from transop.plotting.style import (
     split_rows,
     write_figure,
 )
-from transop.plotting.training import CURVES_ABOUT, collect_curves, kept_curves, training_curves
 
 __all__ = [
     "ACCENT",

@@ -7,7 +7,6 @@ from typing import Any
 
 from transop import __version__
 from transop.errors import ArtifactError
-from transop.evaluation.wording import in_words
 from transop.identity import describe_identity
 from transop.run import Run
 
@@ -19,6 +18,29 @@ HEADLINES: dict[str, tuple[str, str]] = {
     "test_accuracy": ("classifier accuracy", "on held-out images"),
     "kept_encoded": ("moves keep identity", "with encoded scales"),
     "kept_fixed": ("moves keep identity", "with one fixed scale, moves of the same length"),
+}
+# What a phase measured; a measure that is not here is called by its name.
+_WORDS = {
+    "test_mse": "mean squared error of reconstructed test images",
+    "living": "operators alive",
+    "largest_real_part": "fastest growth rate of an operator",
+    "latent_magnitude": "mean length of a latent point",
+    "label_agreement": "share of training pairs with the same label",
+    "latent_scale": "latent scale",
+    "test_accuracy": "accuracy of the classifier on test images",
+    "distilled_agreement": "agreement of the distilled classifier with its teacher",
+    "identity": "identity is the opinion of",
+    "n_communities": "groups of the neighbour graph",
+    "label_purity": "share of images whose group is named after their label",
+    "label_adjusted_rand": "agreement of groups with labels, corrected for chance",
+    "kept_encoded": "moves with encoded scales that keep identity",
+    "kept_fixed": "moves of the same length with one fixed scale that keep identity",
+    "move_length": "mean length of a move, as a share of the point's",
+    "coverage": "share of the data's spread that the moves cover",
+    "kept_encoded_at_0.3": "kept at a length of 0.3, encoded scales",
+    "kept_fixed_at_0.3": "kept at a length of 0.3, one fixed scale",
+    "mean_scale": "mean encoded scale",
+    "seconds": "time taken",
 }
 _SHARES = {"label_agreement", "test_accuracy", "kept_encoded", "kept_fixed"}
 
@@ -76,7 +98,10 @@ def phase_results(run: Run) -> dict[str, list[tuple[str, str]]]:
     """List what each phase measured, in words; the time it took comes first."""
     return {
         phase: [
-            (in_words(key), duration(float(value)) if key == "seconds" else brief(value))
+            (
+                _WORDS.get(key, key.replace("_", " ")),
+                duration(float(value)) if key == "seconds" else brief(value),
+            )
             for key, value in facts.items()
             if isinstance(value, int | float) or (isinstance(value, str) and key != "seconds")
         ]

@@ -9,7 +9,6 @@ from jinja2 import Environment, StrictUndefined
 
 from transop import __version__
 from transop.artifacts import write_atomically
-from transop.config import PHASES
 from transop.report.describe import about, duration, headlines, phase_results
 from transop.run import Run
 
@@ -30,7 +29,6 @@ def render_report(path: Path) -> str:
         headlines=headlines(run),
         about=about(run),
         results=phase_results(run),
-        missing=[phase for phase in PHASES if phase not in run.phases],
         total=duration(run.seconds),
         curves=draw_curves(run.folder),
         pictures=[*collect_pictures(run.folder.figures), *([kept] if kept else [])],

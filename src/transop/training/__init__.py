@@ -4,19 +4,22 @@
 are the building blocks for phases of their own.
 """
 
-from transop.training.autoencoder import load_images, obtain_autoencoder, train_autoencoder
+from transop.training.autoencoder import (
+    load_images,
+    measure_reconstruction,
+    obtain_autoencoder,
+    train_autoencoder,
+)
 from transop.training.classifier import call_factory, train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
-from transop.training.fit import fit, train
+from transop.training.fit import fit, train, train_in_time
 from transop.training.latents import encode_split, find_latent_scale, make_pairs, pairs_by_settings
 from transop.training.loop import Loop, TrainingFailure
-from transop.training.measures import measure_reconstruction
 from transop.training.operators import DictionaryLearner
 from transop.training.phases import Phase, TrainingPlan, train_phases
 from transop.training.plan import FitPlan, make_plan
 from transop.training.session import Session
 from transop.training.steps import steps_in
-from transop.training.timed import train_in_time
 
 __all__ = [
     "DictionaryLearner",

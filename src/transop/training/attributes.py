@@ -13,6 +13,7 @@ from torch import Tensor
 from transop.config import ClassifierSettings
 from transop.data import SIXTEEN_ATTRIBUTES, ImageDataset, cache_folder
 from transop.errors import SettingsError
+from transop.evaluation import held_out_rows
 from transop.model import ManifoldAutoencoder
 from transop.networks import (
     AttributeNet,
@@ -24,9 +25,7 @@ from transop.networks import (
 from transop.pairs.features import published_resnet
 from transop.training.autoencoder import load_images
 from transop.training.loop import Loop
-from transop.training.measures import held_out_rows
 from transop.training.session import Session
-from transop.training.steps import Rows
 
 PHASE = "classifier"
 WEIGHT_DECAY = 1e-4  # of Adam
@@ -115,7 +114,7 @@ def train_attributes(
         session,
         PHASE,
         settings,
-        Rows(torch.from_numpy(dataset.splits["train"])),
+        torch.from_numpy(dataset.splits["train"]),
         modules={"classifier": network, "weighting": weighting},
         optimisers={"classifier": optimiser},
     )

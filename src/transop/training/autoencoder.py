@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from transop.artifacts.pretrained import read_pretrained
 from transop.data import ImageDataset
 from transop.errors import ArtifactError
+from transop.evaluation import PathModel, held_out_rows, reconstruction_error
 from transop.networks import Autoencoder, prefer_channels_last
 from transop.training.loop import Loop
 from transop.training.session import Session
-from transop.training.steps import Rows
 
 PHASE = "autoencoder"
 
@@ -68,7 +68,7 @@ def train_autoencoder(
     """
     prefer_channels_last(network)
     network.train()
-    settings, rows = session.settings.autoencoder, Rows(torch.from_numpy(dataset.splits["train"]))
+    settings, rows = session.settings.autoencoder, torch.from_numpy(dataset.splits["train"])
     optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate, fused=True)
     wrapped = session.set_up(network)
     noise = session.generator(PHASE, "noise")
@@ -111,6 +111,11 @@ def obtain_autoencoder(session: Session, network: Autoencoder, dataset: ImageDat
         raise ArtifactError(
             f"autoencoder.weights: the network in '{origin}' is another one: {detail}"
         ) from None
+
+
+def measure_reconstruction(model: PathModel, dataset: ImageDataset) -> dict[str, float]:
+    """Measure the mean squared error per pixel of held-out reconstructions."""
+    return {"test_mse": reconstruction_error(model, dataset, held_out_rows(dataset))}
 
 
 def load_images(

@@ -12,9 +12,15 @@ from torch.nn.functional import cross_entropy
 
 from transop.data import ImageDataset
 from transop.errors import SettingsError
-from transop.evaluation import classifier_accuracy
-from transop.identity import Communities, Identity, agreement, choose_source
-from transop.identity.graph import find_communities, neighbour_graph
+from transop.evaluation import classifier_accuracy, held_out_rows
+from transop.identity import (
+    Communities,
+    Identity,
+    agreement,
+    choose_source,
+    find_communities,
+    neighbour_graph,
+)
 from transop.model import ManifoldAutoencoder
 from transop.networks import AttributeNet, build_classifier, prefer_channels_last
 from transop.pairs import nearest_neighbours
@@ -26,12 +32,10 @@ from transop.training.attributes import (
     wants_attributes,
 )
 from transop.training.autoencoder import load_images
-from transop.training.latents import encode_split, make_pairs
+from transop.training.latents import encode_in, make_pairs
 from transop.training.loop import Loop
-from transop.training.measures import held_out_rows
 from transop.training.own_modules import load_weights, run_factory
 from transop.training.session import Session
-from transop.training.steps import Rows
 
 PHASE = "classifier"
 
@@ -95,7 +99,7 @@ def _from_weights(session: Session, model: ManifoldAutoencoder, dataset: ImageDa
 
 def _from_graph(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset) -> Identity:
     """Find communities of the neighbour graph and train a soft latent classifier on them."""
-    latents = _scaled_latents(session, model, dataset)
+    latents = encode_in(session, model.autoencoder, dataset) / model.latent_scale
     positions = _sampled(session, len(latents))
     communities = _communities(session, model, dataset, latents[positions].cpu(), positions)
     numbers = {
@@ -170,7 +174,7 @@ def _train(
         session,
         PHASE,
         settings,
-        Rows(torch.arange(len(targets))),
+        torch.arange(len(targets)),
         modules={"classifier": classifier},
         optimisers={"classifier": optimiser},
     )
@@ -191,14 +195,8 @@ def _inputs(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset)
     rows = dataset.splits["train"]
     if session.settings.classifier.domain == "image":
         return lambda chosen: load_images(dataset, rows[chosen.numpy()], session)
-    latents = _scaled_latents(session, model, dataset)
+    latents = encode_in(session, model.autoencoder, dataset) / model.latent_scale
     return lambda chosen: latents[chosen.to(latents.device)]
-
-
-def _scaled_latents(
-    session: Session, model: ManifoldAutoencoder, dataset: ImageDataset
-) -> Float[Tensor, "n d"]:
-    return encode_split(model.autoencoder, dataset, ranks=session.ranks) / model.latent_scale
 
 
 def _make(

@@ -94,7 +94,6 @@ class OperatorMonitor:
         signs = _signs_of_size(numbers, self.memory["latent_start"], self.section)
         if counted.get("steps", 0) >= _ENOUGH_STEPS:
             signs |= _signs_of_use(numbers, self.section)
-            signs |= _signs_of_motion(numbers, self.section)
         return numbers, signs
 
     def explain_overflow(self) -> str:
@@ -160,22 +159,17 @@ def _signs_of_size(numbers: dict[str, Any], latent_start: float, section: str) -
 
 
 def _signs_of_use(numbers: dict[str, Any], section: str) -> dict[str, str]:
-    if numbers["without_path"] > _ALL_ZERO:
-        return {
-            "coefficients-vanished": f"{numbers['without_path']:.0%} of the pairs get no path at "
-            f"all (every coefficient is zero): lower {section}.sparsity_weight"
-        }
-    if numbers["living"] > 2 and numbers["nonzeros"] > _ALL_USED * numbers["living"]:
-        return {
-            "everything-used": "almost every operator is used for every pair "
-            f"({numbers['nonzeros']:.1f} of {numbers['living']}), so none learns a meaning: "
-            f"raise {section}.sparsity_weight"
-        }
-    return {}
-
-
-def _signs_of_motion(numbers: dict[str, Any], section: str) -> dict[str, str]:
     signs = {}
+    if numbers["without_path"] > _ALL_ZERO:
+        signs["coefficients-vanished"] = (
+            f"{numbers['without_path']:.0%} of the pairs get no path at all (every coefficient is "
+            f"zero): lower {section}.sparsity_weight"
+        )
+    elif numbers["living"] > 2 and numbers["nonzeros"] > _ALL_USED * numbers["living"]:
+        signs["everything-used"] = (
+            f"almost every operator is used for every pair ({numbers['nonzeros']:.1f} of "
+            f"{numbers['living']}), so none learns a meaning: raise {section}.sparsity_weight"
+        )
     names = ("mean_coefficients", "real_parts", "magnitudes")
     moves = zip(*(numbers[name] for name in names), strict=True)
     # Three times the coefficient of a typical path: an extrapolation to t = 3.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,28 +12,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transop.artifacts import RunFolder
+from transop.artifacts import RunFolder, write_atomically
 from transop.config import Settings, as_override, load_settings
 from transop.data import ImageDataset, load_dataset, load_run_data
 from transop.errors import ArtifactError, SettingsError, show
-from transop.evaluation import half_way_scale
+from transop.evaluation import half_way_scale, held_out_rows
 from transop.identity import choose_source
 from transop.inputs import check_callable, check_flag, check_kind, check_path, check_seed
 from transop.model import ManifoldAutoencoder
 from transop.networks import ModuleAutoencoder, build_autoencoder, prefer_channels_last
 from transop.operators import TransportOperators
 from transop.progress import Progress, silent
-from transop.training.autoencoder import obtain_autoencoder
+from transop.training.autoencoder import measure_reconstruction, obtain_autoencoder
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.diagnostics import OperatorMonitor
 from transop.training.fine_tuning import fine_tune
 from transop.training.latents import check_backbone, encode_in, make_pairs
-from transop.training.measures import held_out_rows, measure_reconstruction
 from transop.training.operators import choose_weights, recall_weights, train_operators
 from transop.training.own_modules import build_own_model, own_modules
 from transop.training.phases import Phase, TrainingPlan, train_phases
-from transop.training.session import Session
+from transop.training.plan import FitPlan, make_plan, most_epochs
+from transop.training.session import Deadline, Session
 
 logger = logging.getLogger(__name__)
 
@@ -77,11 +78,9 @@ def fit(
                 f"minutes = {show(minutes)} chooses every setting; leave out recipe, settings, "
                 "overrides and resume, or leave out minutes"
             )
-        from transop.training.timed import fit_in_time  # it plans with what is defined here
-
         images = source if labels is None else load_dataset(source, labels=labels)
         number = 0 if seed is None else check_seed("seed", seed)
-        return fit_in_time(images, minutes, place, number, device or "auto", progress or silent)
+        return _fit_in_time(images, minutes, place, number, device or "auto", progress or silent)
     if not isinstance(overrides, list | tuple):
         raise SettingsError(
             f"overrides = {show(overrides)}; pass a list such as ['autoencoder.epochs=2']"
@@ -125,6 +124,77 @@ def train(
         check_backbone(settings.pairs)
     plan = TrainingPlan(load_model, build_model, wanted_phases)
     return train_phases(settings, folder, plan, dataset=dataset, resume=resume, progress=progress)
+
+
+def _fit_in_time(
+    source: Any, minutes: float, out: Path | None, seed: int, device: str, progress: Progress
+) -> ManifoldAutoencoder:
+    start, named = time.monotonic(), isinstance(source, str | Path)
+    given = source if named else load_dataset(source, progress=progress)
+    plan, images = make_plan(given, minutes, seed=seed, device=device, progress=progress)
+    for reason in plan.reasons:
+        logger.info("%s", reason)
+    with TemporaryDirectory() as scratch:
+        folder = RunFolder(Path(scratch) if out is None else out)
+        return train_in_time(plan, images, folder, start, named=named, progress=progress)
+
+
+def train_in_time(
+    plan: FitPlan,
+    images: ImageDataset,
+    folder: RunFolder,
+    start: float,
+    *,
+    named: bool,
+    progress: Progress = silent,
+    announce: Callable[[str], None] = logger.info,
+) -> ManifoldAutoencoder:
+    """Follow a plan; every phase ends when its share of the time that is left is over.
+
+    Args:
+        plan: what to do.
+        images: as the plan uses them.
+        folder: the run's, new or empty.
+        start: when the minutes began, by ``time.monotonic``.
+        named: whether the settings name a folder or data set that can be opened again.
+        progress: announces long work.
+        announce: is told when a phase begins how much time is left.
+    """
+    end, parts = start + 60 * plan.minutes, list(plan.seconds)
+
+    def deadline(phase: str) -> Deadline | None:
+        now = time.monotonic()
+        left = max(1.0, end - now)
+        time_left = f"{left:.0f} s" if left < 90 else f"{left / 60:.1f} min"
+        announce(f"{phase.replace('_', ' ')}: about {time_left} left for everything")
+        if phase not in plan.seconds:
+            return None
+        own = plan.seconds[phase]
+        later = sum(plan.seconds[part] for part in parts[parts.index(phase) + 1 :])
+        # Time that nobody planned for is this phase's; where there is too little, all get less.
+        when = now + max(left - later, left * own / (own + later))
+        return Deadline(when, most_epochs(plan.settings, phase, len(images.splits["train"])))
+
+    model = train_phases(
+        plan.settings,
+        folder,
+        TrainingPlan(load_model, build_model, wanted_phases, deadline),
+        dataset=None if named else images,
+        progress=progress,
+    )
+    _store_epochs(folder)
+    return model
+
+
+def _store_epochs(folder: RunFolder) -> None:
+    """Let the settings of a run say how many epochs the clock allowed."""
+    settings, lines = load_settings(folder.config_file), folder.read_metrics()
+    for phase in PHASES:
+        done = [line["epoch"] for line in lines if line.get("phase") == phase and "epoch" in line]
+        if done:
+            section = getattr(settings, phase).model_copy(update={"epochs": round(max(done), 2)})
+            settings = settings.model_copy(update={phase: section})
+    write_atomically(folder.config_file, settings.to_toml().encode())
 
 
 def wanted_phases(settings: Settings, dataset: ImageDataset) -> dict[str, Phase]:

@@ -14,17 +14,20 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+from jaxtyping import Int64
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from transop.errors import SettingsError, UserError
+from transop.pairs import PairSource
 from transop.training.session import Session
-from transop.training.steps import Items, Order, schedule_rate, steps_in
+from transop.training.steps import schedule_rate, steps_in
 
 logger = logging.getLogger(__name__)
 
 _MOST_HALVINGS = 3
 _LOOK_AFTER = 0.1  # of the time or the steps that are left pass between two looks at the clock
+_FEWEST_STEPS = 20  # however late it is
 _WORTH_A_NEW_LENGTH = 0.05  # of the steps that are left
 
 
@@ -97,22 +100,28 @@ class Loop:
         self.step, self.step_factor = 0, 1.0
         self.memory: dict[str, Any] = {}
         self._settings: Any
-        self._order: Order
+        self._visited: Int64[Tensor, " n"] | PairSource
+        self._epoch, self._batches = -1, list[tuple[Tensor, ...]]()
         self._halvings = 0
         self._sums: dict[str, tuple[float, int]] = {}
         self._noted: dict[str, float] = {}
         self._steps_since_report = 0
-        self._failed = self._ended = False
+        self._failed = False
         self._good: dict[str, Any] = {}
         self._last_save = self._last_report = time.monotonic()
         # Several devices would have to agree on every new length.
-        self._deadline = session.deadlines.get(phase) if session.ranks.n_ranks == 1 else None
+        self._deadline = session.deadlines(phase) if session.ranks.n_ranks == 1 else None
         self._bend = (0, 0.0)  # the step, and the share of the schedule, of the last new length
         self._looked = (0, time.monotonic())  # the step and time of the last look at the clock
 
     @classmethod
     def over(
-        cls, session: Session, phase: str, settings: Any, visited: Items, **options: Any
+        cls,
+        session: Session,
+        phase: str,
+        settings: Any,
+        visited: Int64[Tensor, " n"] | PairSource,
+        **options: Any,
     ) -> Loop:
         """Make the loop of a phase that visits items for some epochs.
 
@@ -136,12 +145,25 @@ class Loop:
             items_per_step=batch_size,
             **options,
         )
-        loop._settings, loop._order = settings, Order(session, phase, visited, batch_size)
+        loop._settings, loop._visited = settings, visited
         return loop
 
     def batch(self) -> tuple[Tensor, ...]:
-        """Give the items of this step; with several devices, this one's share of them."""
-        return self._order.at(self.step)
+        """Give the items of this step; with several devices, this one's share of them.
+
+        Every item comes once an epoch, in an order that depends on seed, phase and epoch alone.
+        """
+        epoch, position = divmod(self.step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            generator, visited = self._session.generator(self.phase, "order", epoch), self._visited
+            if isinstance(visited, Tensor):
+                shuffled = visited[torch.randperm(len(visited), generator=generator)]
+                self._batches = [(part,) for part in torch.split(shuffled, self.items_per_step)]
+            else:
+                self._batches = list(visited.epoch(generator, self.items_per_step))
+            self._epoch = epoch
+        share = slice(self._session.ranks.rank, None, self._session.ranks.n_ranks)
+        return tuple(part[share] for part in self._batches[position])
 
     def rate(self, optimiser: Optimizer, peak: float | None = None) -> float:
         """Give the learning rate of this step by the schedule of the phase's section."""
@@ -165,7 +187,7 @@ class Loop:
         self._last_save = self._last_report = time.monotonic()
         self._looked = (self.step, self._last_save)
         try:
-            while self.step < self.n_steps and not self._ended:
+            while self.step < self.n_steps:
                 if self.n_steps != length:
                     bar, shown, length = self._bar(), self.step, self.n_steps
                 if self.step >= shown:
@@ -206,10 +228,6 @@ class Loop:
         """Add a step's numbers, means over this device's rows, to the next report."""
         self._noted.update({name: float(value) for name, value in values.items()})
 
-    def end(self) -> None:
-        """Finish the phase after this step."""
-        self._ended = True
-
     def save(self) -> None:
         """Write a checkpoint of the state after the last whole step."""
         if self._session.writes:
@@ -224,7 +242,7 @@ class Loop:
         self.step += 1
         self._look_at_clock()
         self._steps_since_report += 1
-        if self.step % self._report_every == 0 or self.step == self.n_steps or self._ended:
+        if self.step % self._report_every == 0 or self.step == self.n_steps:
             self._report()
         if self.step % self._snapshot_every == 0:
             state = copy.deepcopy(self._state())
@@ -251,7 +269,7 @@ class Loop:
         self._looked = (self.step, now)
         left = int((end - now) * (self.step - step) / max(1e-9, now - then))
         most = max(self.step, math.ceil(self._deadline.most_epochs * self.steps_per_epoch))
-        length = min(self.step + max(1, left), most)
+        length = min(max(self.step + max(1, left), _FEWEST_STEPS), most)
         if abs(length - self.n_steps) > _WORTH_A_NEW_LENGTH * (self.n_steps - self.step):
             self._bend, self.n_steps = (self.step, self._share_done()), length
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -27,6 +27,7 @@ from transop.training.session import (
     check_devices,
     choose_device,
     count_processes,
+    no_deadline,
 )
 from transop.training.threads import ThreadWatch, threads_put_back
 
@@ -47,13 +48,13 @@ class TrainingPlan(Generic[Trained]):
         load: opens the model that a run has stored so far.
         build: gives the untrained model: a module with ``phases`` and ``save_pretrained``.
         phases: names the phases in order; a phase whose name the model remembers is left out.
-        deadlines: of phases that are to end by the clock.
+        deadlines: asked when a phase begins; gives None unless it is to end by the clock.
     """
 
     load: Callable[[Settings, Path, torch.device | None], Trained]
     build: Callable[[Session, ImageDataset], Trained]
     phases: Callable[[Settings, ImageDataset], dict[str, Phase]]
-    deadlines: Mapping[str, Deadline] = field(default_factory=dict)
+    deadlines: Callable[[str], Deadline | None] = no_deadline
 
 
 def train_phases(
@@ -75,7 +76,7 @@ def train_phases(
     with folder.locked() if is_first_process() else nullcontext():
         if is_first_process():
             _prepare(settings, folder, resume)
-        if count_processes(settings.runtime) == 1:
+        if count_processes(settings.runtime)[1] == 1:
             return _work(Ranks(device=device), settings, folder, plan, dataset, progress)
         facts = {"settings": settings, "folder": folder, "plan": plan, "dataset": dataset}
         run_on_several(settings.runtime, partial(_work, **facts, progress=silent))

@@ -1,9 +1,7 @@
-"""Choose every setting for a folder of images and a number of minutes, and train with them."""
+"""Choose every setting for a folder of images and a number of minutes."""
 
 from __future__ import annotations
 
-import logging
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,8 +15,7 @@ from transop.config import Settings, settings_from_tree
 from transop.data import ImageDataset, cache_folder
 from transop.data.run_data import load_run_data
 from transop.errors import UserError
-from transop.identity import choose_source
-from transop.identity.interface import FEWEST_IMAGES
+from transop.identity import FEWEST_IMAGES, choose_source
 from transop.inputs import check_number
 from transop.learning import learn_operators
 from transop.networks import (
@@ -32,12 +29,11 @@ from transop.pairs import BACKBONES, extract_features
 from transop.pairs.features import input_size_for
 from transop.progress import Progress, silent
 from transop.training.session import computes_in_half
-from transop.training.threads import fastest_threads, time_calls
-
-logger = logging.getLogger(__name__)
+from transop.training.threads import ThreadWatch, threads_put_back, time_calls
 
 # What becomes of the time: the network, the operators, identity and scales, pictures and report.
 SHARES = {"autoencoder": 0.5, "operators": 0.2, "identity": 0.14, "closing": 0.16}
+_PARTS = ("planning", "autoencoder", "pairs", "operators", "coefficient_encoder", "closing")
 _WIDTHS = (8, 16, 32)
 _WIDER = 1.5  # twice the width takes at least so many times as long
 _FEWEST_EPOCHS, _FEWEST_STEPS = 12, 1_500  # below this a wider network is not worth its time
@@ -61,23 +57,12 @@ _IDENTITY = {
 
 
 @dataclass(frozen=True)
-class Pace:
-    """Seconds that steps take on this machine, measured."""
-
-    autoencoder: float
-    operators: float
-    coefficient_encoder: float
-    pairs: float  # of all training images together
-
-
-@dataclass(frozen=True)
 class FitPlan:
     """What `transop fit` is going to do."""
 
     settings: Settings  # for every phase; `transop train` accepts them
     minutes: float  # the time it was made for
-    seconds: dict[str, float]  # how long each part is going to take
-    pace: Pace  # what the estimate rests on
+    seconds: dict[str, float]  # how long each part is going to take, in order
     reasons: tuple[str, ...]  # what was chosen and why, one line each
 
     @property
@@ -110,15 +95,18 @@ def make_plan(
     start = time.monotonic()
     given = dataset if isinstance(dataset, ImageDataset) else None
     images = load_run_data(settings_from_tree(base, Settings), dataset=given, progress=progress)
-    planner = _Planner(images, minutes, start)
-    # The images' own side up to 64 pixels; 32 when time is short.
-    small = images.image_size > _SMALL and planner.in_a_hurry()
-    if (size := _SMALL if small else min(images.image_size, _USUAL)) != images.image_size:
-        base["data"]["image_size"] = size
-        # From the source again: pixels that were resized twice would be other images.
-        images = load_run_data(settings_from_tree(base, Settings), dataset=given, progress=progress)
+    with threads_put_back():
+        ThreadWatch(None, torch.device("cpu")).check()  # time the trials as training will run
         planner = _Planner(images, minutes, start)
-    return planner.plan(base), images
+        # The images' own side up to 64 pixels; 32 when time is short.
+        small = images.image_size > _SMALL and planner.in_a_hurry()
+        if (size := _SMALL if small else min(images.image_size, _USUAL)) != images.image_size:
+            base["data"]["image_size"] = size
+            # From the source again: pixels that were resized twice would be other images.
+            settings = settings_from_tree(base, Settings)
+            images = load_run_data(settings, dataset=given, progress=progress)
+            planner = _Planner(images, minutes, start)
+        return planner.plan(base), images
 
 
 class _Planner:
@@ -135,11 +123,14 @@ class _Planner:
 
     def plan(self, tree: dict[str, Any]) -> FitPlan:
         budget = 60 * self.minutes
-        self._threads(tree)
         strategy, pairs = self._pairs(budget)
         width, step = self._width(SHARES["autoencoder"] * (budget - pairs))
         operator_batch = min(100, self.n)
-        pace = Pace(step, self._time_operators(operator_batch), self._time_encoder(), pairs)
+        pace = {
+            "autoencoder": step,
+            "operators": self._time_operators(operator_batch),
+            "coefficient_encoder": self._time_encoder(),
+        }
         looked = time.monotonic() - self.start  # reading and trials count too; reading comes twice
         time_left = max(0.2 * budget, budget - pairs - looked)
         tree |= {
@@ -152,7 +143,7 @@ class _Planner:
             },
             "pairs": {"strategy": strategy, "n_neighbours": min(5, max(1, self.n - 1))},
             "operators": {
-                "objective": self._objective(pace.operators, time_left),
+                "objective": self._objective(pace["operators"], time_left),
                 "n_operators": self.n_operators,
                 "batch_size": operator_batch,
                 "learning_rate": 5e-3,
@@ -166,27 +157,11 @@ class _Planner:
                 "scale_multiplier": "neighbours",
             },
         }
-        settings = with_epochs(settings_from_tree(tree, Settings), pace, time_left, self.n)
+        settings, takes = with_epochs(settings_from_tree(tree, Settings), pace, time_left, self.n)
         self.reasons.append(f"identity: {_IDENTITY[choose_source(settings, self.images)]}")
-        seconds = {
-            "planning": looked,
-            **estimate(settings, pace, self.n),
-            "closing": closing_seconds(time_left),
-        }
-        return FitPlan(settings, self.minutes, seconds, pace, tuple(self.reasons))
-
-    def _threads(self, tree: dict[str, Any]) -> None:
-        """Use fewer threads where other programs make many of them slow."""
-        now = torch.get_num_threads()
-        if "OMP_NUM_THREADS" in os.environ or now == 1:
-            return
-        best = fastest_threads()
-        if best != now:
-            torch.set_num_threads(best)
-            tree["runtime"]["threads"] = best
-            self.reasons.append(
-                f"{best} of {now} threads, as other programs are using this machine"
-            )
+        takes |= {"planning": looked, "pairs": pairs}
+        seconds = {part: takes[part] for part in _PARTS}
+        return FitPlan(settings, self.minutes, seconds, tuple(self.reasons))
 
     def _objective(self, step: float, seconds: float) -> str:
         """Let the pairs choose the objective unless that would eat up the time of the phase."""
@@ -297,24 +272,34 @@ class _Planner:
         return _seconds(step)
 
 
-def with_epochs(settings: Settings, pace: Pace, seconds: float, n_images: int) -> Settings:
-    """Give every phase as many epochs as fit into its share of the seconds for everything."""
+def with_epochs(
+    settings: Settings, pace: dict[str, float], seconds: float, n_images: int
+) -> tuple[Settings, dict[str, float]]:
+    """Give every phase the epochs that fit into its share of the seconds; say how long it takes.
+
+    The pace is the seconds that a step takes. What one phase cannot use goes to the network.
+    """
     changes: dict[str, Any] = {}
-    unused = SHARES["closing"] * seconds - closing_seconds(seconds)
+    closing = min(SHARES["closing"] * seconds, _MOST_CLOSING)
+    unused = SHARES["closing"] * seconds - closing
+    takes = {"closing": closing}
     for phase in _MOST_STEPS:
         share = SHARES["identity" if phase == "coefficient_encoder" else phase]
-        section, step = getattr(settings, phase), getattr(pace, phase)
-        beside = _beside(settings, phase)
+        section, step = getattr(settings, phase), pace[phase]
+        beside = _BESIDE[phase]
+        if phase == "operators" and settings.operators.objective == "settings":
+            beside = 0
         per_epoch = max(1, n_images // section.batch_size)
         available = share * seconds + (unused if phase == "autoencoder" else 0.0)
         epochs = max(20.0, available / step - beside) / per_epoch
         epochs = min(epochs, most_epochs(settings, phase, n_images))
-        unused += max(0.0, available - (epochs * per_epoch + beside) * step)
+        takes[phase] = (epochs * per_epoch + beside) * step
+        unused += max(0.0, available - takes[phase])
         changes[phase] = section.model_copy(update={"epochs": round(max(epochs, 0.01), 2)})
     n_classifier = min(2_000, max(200, 10 * n_images // 250))
     epochs = round(n_classifier / max(1, n_images // settings.classifier.batch_size), 2)
     changes["classifier"] = settings.classifier.model_copy(update={"epochs": max(0.01, epochs)})
-    return settings.model_copy(update=changes)
+    return settings.model_copy(update=changes), takes
 
 
 def most_epochs(settings: Settings, phase: str, n_images: int) -> float:
@@ -322,26 +307,6 @@ def most_epochs(settings: Settings, phase: str, n_images: int) -> float:
     per_epoch: int = max(1, n_images // getattr(settings, phase).batch_size)
     most = _MOST_EPOCHS[phase] * (_MORE_EPOCHS if n_images <= _FEW_IMAGES else 1)
     return min(_MOST_STEPS[phase] / per_epoch, most)
-
-
-def closing_seconds(seconds: float) -> float:
-    """Say how long pictures and report take, if there are so many seconds for everything."""
-    return min(SHARES["closing"] * seconds, _MOST_CLOSING)
-
-
-def estimate(settings: Settings, pace: Pace, n_images: int) -> dict[str, float]:
-    """Say how many seconds each phase is going to take."""
-    seconds = {"pairs": pace.pairs}
-    for phase in ("autoencoder", "operators", "coefficient_encoder"):
-        section = getattr(settings, phase)
-        n_steps = section.epochs * max(1, n_images // section.batch_size)
-        seconds[phase] = (n_steps + _beside(settings, phase)) * getattr(pace, phase)
-    return seconds
-
-
-def _beside(settings: Settings, phase: str) -> int:
-    given = phase == "operators" and settings.operators.objective == "settings"
-    return 0 if given else _BESIDE[phase]
 
 
 def _seconds(work: Callable[[], Any], *, warm: bool = True) -> float:

@@ -74,6 +74,10 @@ class Deadline:
     most_epochs: float
 
 
+def no_deadline(phase: str) -> Deadline | None:
+    """Let every phase take the time it needs."""
+
+
 @dataclass
 class Session:
     """One run in progress."""
@@ -87,7 +91,7 @@ class Session:
     stop_requested: bool = False
     inside_loop: bool = False
     threads: ThreadWatch | None = None
-    deadlines: Mapping[str, Deadline] = field(default_factory=dict)  # by phase
+    deadlines: Callable[[str], Deadline | None] = no_deadline  # asked by a phase that begins
     _events: dict[str, EventFile] = field(default_factory=dict)
 
     @classmethod
@@ -250,7 +254,7 @@ def choose_device(runtime: RuntimeSettings, local_rank: int = 0) -> torch.device
         )
     if kind != "cuda":
         return torch.device(kind)
-    n_here = _processes(runtime)[0]
+    n_here, _ = count_processes(runtime)
     number = int(index) if index.isdigit() and n_here == 1 else local_rank
     if max(number + 1, n_here) > torch.cuda.device_count():
         raise SettingsError(
@@ -263,7 +267,7 @@ def choose_device(runtime: RuntimeSettings, local_rank: int = 0) -> torch.device
 def check_devices(settings: Settings) -> None:
     """Refuse more processes than the machine has processors, or than a batch has items."""
     runtime = settings.runtime
-    n_here, n_nodes = _processes(runtime)
+    n_here, n_all = count_processes(runtime)
     if not is_launched() and _accelerator(runtime) == "cpu":
         most = max(_FEWEST_PROCESSES, count_processors())
         if n_here > most:
@@ -273,9 +277,9 @@ def check_devices(settings: Settings) -> None:
             )
     for name in PHASES:
         section = getattr(settings, name)
-        if section.epochs > 0 and section.batch_size < n_here * n_nodes:
+        if section.epochs > 0 and section.batch_size < n_all:
             raise SettingsError(
-                f"runtime.devices = {n_here * n_nodes}, but {name}.batch_size = "
+                f"runtime.devices = {n_all}, but {name}.batch_size = "
                 f"{section.batch_size}: every device needs one item of a batch; use at most "
                 f"{section.batch_size} devices or a larger {name}.batch_size"
             )
@@ -287,23 +291,17 @@ def count_processors() -> int:
     return allowed or os.cpu_count() or 1
 
 
-def count_processes(runtime: RuntimeSettings) -> int:
-    """Say how many processes the run will have, on all machines together."""
-    n_here, n_nodes = _processes(runtime)
-    return n_here * n_nodes
-
-
-def _processes(runtime: RuntimeSettings) -> tuple[int, int]:
-    """Give processes per machine, and machines: as torchrun says if it started us, else as set."""
+def count_processes(runtime: RuntimeSettings) -> tuple[int, int]:
+    """Count the processes of a run, on this machine and on all: as torchrun says, else as set."""
     if not is_launched():
-        return runtime.devices, 1
+        return runtime.devices, runtime.devices
     n_here, n_all = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
     if runtime.devices not in (1, n_here):
         raise SettingsError(
             f"runtime.devices = {runtime.devices}, but torchrun started {n_here} processes here; "
             "leave --devices out"
         )
-    return n_here, n_all // n_here
+    return n_here, n_all
 
 
 def _accelerator(runtime: RuntimeSettings) -> str:

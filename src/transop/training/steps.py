@@ -1,64 +1,15 @@
-"""What a step works on, and how fast it learns: functions of the seed, phase and step alone."""
+"""How many steps a phase has, and how fast each of them learns."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
-import torch
-from jaxtyping import Int64
-from torch import Tensor
 from torch.optim import Optimizer
-
-from transop.pairs import PairSource
-from transop.training.session import Session
 
 _WARM_UP = 0.1  # share of the steps on which one-cycle rises
 _START_DIVISOR = 25.0
 _END_DIVISOR = 25.0e4
 _HIGH_MOMENTUM, _LOW_MOMENTUM = 0.95, 0.85
-
-
-class Rows:
-    """The rows of a table, each visited once an epoch."""
-
-    def __init__(self, rows: Int64[Tensor, " n"]) -> None:
-        self._rows = rows
-
-    def __len__(self) -> int:
-        """Count the rows."""
-        return len(self._rows)
-
-    def epoch(
-        self, generator: torch.Generator, batch_size: int
-    ) -> Iterator[tuple[Int64[Tensor, " b"]]]:
-        """Yield batches of rows in random order."""
-        shuffled = self._rows[torch.randperm(len(self._rows), generator=generator)]
-        return ((batch,) for batch in torch.split(shuffled, batch_size))
-
-
-Items = Rows | PairSource
-
-
-class Order:
-    """Visits every item once an epoch; any epoch can be asked for by its number."""
-
-    def __init__(self, session: Session, phase: str, items: Items, batch_size: int) -> None:
-        self._session, self._phase = session, phase
-        self._items, self._batch_size = items, batch_size
-        self._epoch = -1
-        self._batches: list[tuple[Tensor, ...]] = []
-
-    def at(self, step: int) -> tuple[Int64[Tensor, " b"], ...]:
-        """Give the batch of one step; with several devices, this one's share of it."""
-        epoch, position = divmod(step, max(1, len(self._items) // self._batch_size))
-        if epoch != self._epoch:
-            generator = self._session.generator(self._phase, "order", epoch)
-            self._batches = list(self._items.epoch(generator, self._batch_size))
-            self._epoch = epoch
-        ranks = self._session.ranks
-        share = slice(ranks.rank, None, ranks.n_ranks)
-        return tuple(part[share] for part in self._batches[position])
 
 
 def steps_in(epochs: float, n_items: int, batch_size: int) -> tuple[int, int]:

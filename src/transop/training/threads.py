@@ -33,12 +33,7 @@ class ThreadWatch:
     """
 
     def __init__(self, wanted: int | None, device: torch.device) -> None:
-        """Set what the settings ask for.
-
-        Args:
-            wanted: the number in the settings; None leaves the choice to the watch.
-            device: where training computes.
-        """
+        """Set the number that the settings ask for; None leaves the choice to the watch."""
         if wanted is not None:
             torch.set_num_threads(wanted)
         self._most = torch.get_num_threads()
@@ -84,13 +79,8 @@ def time_calls(work: Callable[[], Any], seconds: float, *, most: int | None = No
     return (time.perf_counter() - start) / n_calls
 
 
-def time_threads(most: int | None = None) -> dict[int, float]:
-    """Time a small piece of training with several threads, half of them, and one.
-
-    Args:
-        most: the largest number to try; what torch uses now if left out.
-    """
-    most = torch.get_num_threads() if most is None else most
+def time_threads(most: int) -> dict[int, float]:
+    """Time a small piece of training with this many threads, half of them, and one."""
     images = torch.ones(64, 32, 16, 16)
     weights = [torch.full((32, 32, 3, 3), 1e-3, requires_grad=True) for _ in range(4)]
     seconds = {}
@@ -107,9 +97,3 @@ def _learn(images: Tensor, weights: list[Tensor]) -> None:
     for weight in weights:
         images = conv2d(images, weight, padding=1).relu()
     torch.autograd.grad(images.mean(), weights)
-
-
-def fastest_threads() -> int:
-    """Choose the number of threads that is fastest right now."""
-    seconds = time_threads()
-    return min(seconds, key=seconds.__getitem__)

@@ -4,7 +4,7 @@ import torch
 
 from transop.data import DatasetMeta, ImageDataset
 from transop.errors import SettingsError
-from transop.identity.interface import FEWEST_IMAGES
+from transop.identity import FEWEST_IMAGES
 from transop.model import ManifoldAutoencoder
 from transop.networks import build_autoencoder
 from transop.operators import TransportOperators

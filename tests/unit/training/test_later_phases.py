@@ -15,10 +15,13 @@ from transop.training import Session
 from transop.training import fine_tuning as beyond_module
 from transop.training.autoencoder import train_autoencoder
 from transop.training.classifier import train_classifier
-from transop.training.coefficient_encoder import train_coefficient_encoder
+from transop.training.coefficient_encoder import (
+    _draw_pairs,
+    neighbour_scales,
+    train_coefficient_encoder,
+)
 from transop.training.fine_tuning import Anchor, Beyond, fine_tune
 from transop.training.latents import encode_split, find_latent_scale
-from transop.training.neighbour_scales import _draw_pairs, neighbour_scales
 
 FINE = [
     "fine_tuning.batch_size=16",

@@ -205,7 +205,8 @@ class Clock:
 
 
 def timed_loop(session, n_steps, most_epochs=1_000.0, after=100.0):
-    session.deadlines = {"toy": Deadline(loop_module.time.monotonic() + after, most_epochs)}
+    deadline = Deadline(loop_module.time.monotonic() + after, most_epochs)
+    session.deadlines = lambda phase: deadline
     loop, _, _ = start(session, n_steps)
     loop._settings = type("Section", (), {"schedule": "one-cycle", "learning_rate": 1.0})
     return loop
