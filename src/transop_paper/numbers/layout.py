@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 Measurements = Callable[[str], Any]  # gives the content of a JSON file by its name
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a Markdown table."""
-    lines = [" ".join(["|", *(f"{cell} |".lstrip() for cell in cells)]) for cells in (head, *rows)]
-    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
+class Table(NamedTuple):
+    """A table of the docs, which commands print too."""
+
+    head: Sequence[str]
+    rows: Iterable[Sequence[str]]
+
+    def markdown(self) -> str:
+        """Write the table for a page."""
+        cells = [self.head, *self.rows]
+        lines = [" ".join(["|", *(f"{cell} |".lstrip() for cell in row)]) for row in cells]
+        return "\n".join([lines[0], "|" + "---|" * len(self.head), *lines[1:]])
+
+
+def from_file(
+    name: str, lay_out: Callable[..., Table], **options: Any
+) -> Callable[[Measurements], Table]:
+    """Make a table from one file of measurements."""
+    return lambda read: lay_out(read(name), **options)
 
 
 def interval(values: Sequence[float], *, unit: float = 100, digits: int = 1, sign: str = "") -> str:
@@ -30,3 +44,8 @@ def amount(value: float, digits: int = 3) -> str:
     """Write a number with so many significant digits, thousands separated."""
     shown = f"{value:.{digits}g}"
     return f"{float(shown):,.0f}" if abs(float(shown)) >= 100 else f"{float(shown):g}"
+
+
+def percent(share: float) -> str:
+    """Write a share of one as a whole number of percent."""
+    return f"{100 * share:.0f} %"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
-from transop_paper.numbers.layout import Measurements, interval, table
+from transop_paper.numbers.layout import Measurements, Table, from_file, interval, percent
+
+Measured = dict[str, Any]  # the content of a JSON file
 
 _MOVES = (
     "operators, one scale each",
@@ -18,10 +19,10 @@ _MOVES = (
 )
 _SETS = {"fruits": "fruits", "celeba": "CelebA"}
 _LENGTHS = (0.4, 0.8, 1.6)
+_RECIPES = ("mnist", "fashion")
 
 
-def _kept_identity(read: Measurements, *, file: str, title: str) -> str:
-    measured = read(file)
+def _kept_identity(measured: Measured, title: str) -> Table:
     lengths = [f"{length:.1f}" for length in measured["runs"][0]["curves"][0]["length"]]
     names = {
         "labels": "coefficient encoder, labels",
@@ -32,11 +33,10 @@ def _kept_identity(read: Measurements, *, file: str, title: str) -> str:
         [names[source], *(f"{100 * centre:.1f} ± {100 * half:.1f}" for centre, half in row)]
         for source, row in measured["mean"].items()
     ]
-    return table([f"{title}, scales from", *lengths], rows)
+    return Table([f"{title}, scales from", *lengths], rows)
 
 
-def _embeddings(read: Measurements, *, part: str, key: str, head: str, sign: str = "") -> str:
-    measured = read("embeddings")
+def _embeddings(measured: Measured, part: str, key: str, head: str, sign: str = "") -> Table:
     rows = [
         [
             move,
@@ -49,11 +49,11 @@ def _embeddings(read: Measurements, *, part: str, key: str, head: str, sign: str
         for move in _MOVES
     ]
     columns = [f"{title} {length}" for title in _SETS.values() for length in _LENGTHS]
-    return table([head, *columns], rows)
+    return Table([head, *columns], rows)
 
 
-def _embedding_paths(read: Measurements) -> str:
-    found = read("embeddings")["celeba"]["results"]
+def _embedding_paths(measured: Measured) -> Table:
+    found = measured["celeba"]["results"]
     lines = {
         "path of operators": "path of operators",
         "straight line": "straight line",
@@ -67,11 +67,11 @@ def _embedding_paths(read: Measurements) -> str:
             rows.append(
                 [f"{key}, {words}", *(interval(v, unit=unit, digits=digits) for v in values)]
             )
-    return table(["CelebA", "t = 0.5", "1", "1.5", "2", "3"], rows)
+    return Table(["CelebA", "t = 0.5", "1", "1.5", "2", "3"], rows)
 
 
-def _embedding_turns(read: Measurements) -> str:
-    found = read("embeddings")["fruits"]["results"]
+def _embedding_turns(measured: Measured) -> Table:
+    found = measured["fruits"]["results"]
     known, unknown, again = "turn, held-out angles", "turn, held-out objects", "turn again"
     asked = {
         "known objects at held-out angles": [
@@ -99,11 +99,10 @@ def _embedding_turns(read: Measurements) -> str:
         for where, methods in asked.items()
         for place, (method, part, key) in enumerate(methods)
     ]
-    return table(["", "method", "hits"], rows)
+    return Table(["", "method", "hits"], rows)
 
 
-def _operator_names(read: Measurements) -> str:
-    measured = read("operator-names-mnist")
+def _operator_names(measured: Measured) -> Table:
     facts, arrays = measured["facts"], measured["arrays"]
     measures, units = facts["measures"], facts["units"]
     rows = []
@@ -118,28 +117,26 @@ def _operator_names(read: Measurements) -> str:
                 measures[first],
                 f"{effect[first]:.2f} ± {arrays['half_width'][place][first]:.2f}",
                 f"{abs(arrays['slope'][place][first]):.1f} {unit}",
-                f"{100 * arrays['agreement'][place][first]:.0f} %",
+                percent(arrays["agreement"][place][first]),
                 f"{measures[second]} {effect[second]:.2f}",
             ]
         )
     head = ["operator", "name", "changes most", "change", "in its unit", "agree", "second"]
-    return table(head, rows)
+    return Table(head, rows)
 
 
-def _attributes(read: Measurements) -> str:
-    measured = read("attributes-celeba")
+def _attributes(measured: Measured) -> Table:
     facts = measured["facts"]
     columns = (facts["attributes"], facts["best"], facts["best_share"])
     found = list(zip(*columns, measured["arrays"]["n_starts"], strict=True))
     rows = [
-        [name.replace("_", " "), str(best), f"{100 * share:.0f} %", f"{starts:.0f}"]
+        [name.replace("_", " "), str(best), percent(share), f"{starts:.0f}"]
         for name, best, share, starts in sorted(found, key=lambda row: -row[2])
     ]
-    return table(["attribute", "best operator", "share", "starts"], rows)
+    return Table(["attribute", "best operator", "share", "starts"], rows)
 
 
-def _kill_and_resume(read: Measurements) -> str:
-    measured = read("kill-and-resume")
+def _kill_and_resume(measured: Measured) -> Table:
     aims = ", ".join(
         f"{aim.replace('_', ' ')} {count}"
         for aim, count in sorted(measured["kills_by_aim"].items())
@@ -150,25 +147,25 @@ def _kill_and_resume(read: Measurements) -> str:
         ["runs compared", str(measured["n_runs_compared"])],
         ["runs that ended differently", str(len(measured["different"]))],
     ]
-    return table(
+    return Table(
         ["stored run, [kill-and-resume.json](measurements/kill-and-resume.json)", ""], rows
     )
 
 
-def _attack(read: Measurements) -> str:
-    kinds = read("attack")["by_kind"]
+def _attack(measured: Measured) -> Table:
+    kinds = measured["by_kind"]
     keys = ("tried", "used", "refused")
     total = {key: sum(row.get(key, 0) for row in kinds.values()) for key in keys}
     rows = [
         [kind, *(str(row.get(key, 0)) for key in keys)]
         for kind, row in {**kinds, "all": total}.items()
     ]
-    return table(["kind", *keys], rows)
+    return Table(["kind", *keys], rows)
 
 
-def _recipes(read: Measurements, *, file: str) -> str:
+def _recipes(measured: Measured) -> Table:
     """One column of all seeds, separated by slashes."""
-    runs = read(file)["runs"]
+    runs = measured["runs"]
 
     def each(phase: str, fact: str, form: str, factor: float = 1) -> str:
         values = [run["phases"].get(phase, {}).get(fact) for run in runs]
@@ -193,12 +190,12 @@ def _recipes(read: Measurements, *, file: str) -> str:
         ["the same with one fixed scale, %", kept[1]],
     ]
     seeds = " / ".join(str(run["seed"]) for run in runs)
-    return table(["quantity", f"seeds {seeds}"], rows)
+    return Table(["quantity", f"seeds {seeds}"], rows)
 
 
-def _extrapolation(read: Measurements, *, file: str) -> str:
+def _extrapolation(measured: Measured) -> Table:
     """Accuracy of paths and control by position, mean over seeds."""
-    runs = read(file)["runs"]
+    runs = measured["runs"]
     times = runs[0]["times"]
 
     def row(
@@ -212,44 +209,48 @@ def _extrapolation(read: Measurements, *, file: str) -> str:
         row("control", lambda run, i: run["control"][i]),
         row("curvature", lambda run, i: run["paths"][i] - run["control"][i], sign="+"),
     ]
-    return table(["t", *(f"{t:g}" for t in times)], rows)
+    return Table(["t", *(f"{t:g}" for t in times)], rows)
 
 
-def _table1(read: Measurements, *, file: str) -> str:
+def _table1(measured: Measured) -> Table:
     rows = []
-    for row in read(file)["rows"]:
+    for row in measured["rows"]:
         paper = row["paper"]
         cells = [row["title"], row["labels_used"], f"{row['mean']:.1f} ± {row['deviation']:.1f}"]
         cells.append("" if paper is None else f"{paper[0]:.1f} ± {paper[1]:.1f}")
         rows.append(cells)
-    return table(["row", "labels used", "accuracy", "paper"], rows)
+    return Table(["row", "labels used", "accuracy", "paper"], rows)
 
 
 # Name in a page's mark, and how the table is written.
-QUALITY: dict[str, Callable[[Measurements], str]] = {
-    "kept-identity-mnist": partial(_kept_identity, file="kept-identity-mnist", title="MNIST"),
-    "kept-identity-fashion": partial(
-        _kept_identity, file="kept-identity-fashion", title="Fashion-MNIST"
+QUALITY: dict[str, Callable[[Measurements], Table]] = {
+    "kept-identity-mnist": from_file("kept-identity-mnist", _kept_identity, title="MNIST"),
+    "kept-identity-fashion": from_file(
+        "kept-identity-fashion", _kept_identity, title="Fashion-MNIST"
     ),
-    "kept-identity-celeba": partial(
-        _kept_identity, file="kept-identity-celeba", title="CelebA, sixteen attributes"
+    "kept-identity-celeba": from_file(
+        "kept-identity-celeba", _kept_identity, title="CelebA, sixteen attributes"
     ),
-    "embeddings-moves": partial(_embeddings, part="moves", key="linear", head="move of length"),
-    "embeddings-few-labels": partial(
-        _embeddings, part="few labels", key="gain", head="copies moved by", sign="+"
+    "embeddings-moves": from_file(
+        "embeddings", _embeddings, part="moves", key="linear", head="move of length"
     ),
-    "embeddings-paths": _embedding_paths,
-    "embeddings-turns": _embedding_turns,
-    "operator-names-mnist": _operator_names,
-    "attributes-celeba": _attributes,
-    "kill-and-resume": _kill_and_resume,
-    "attack": _attack,
-    "recipe-mnist": partial(_recipes, file="recipe-mnist"),
-    "recipe-fashion": partial(_recipes, file="recipe-fashion"),
-    "extrapolation-mnist": partial(_extrapolation, file="extrapolation-mnist"),
-    "extrapolation-fashion": partial(_extrapolation, file="extrapolation-fashion"),
-    "table1-mnist": partial(_table1, file="table1-mnist"),
-    "table1-fashion": partial(_table1, file="table1-fashion"),
-    "table1-three-mnist": partial(_table1, file="table1-three-mnist"),
-    "table1-three-fashion": partial(_table1, file="table1-three-fashion"),
+    "embeddings-few-labels": from_file(
+        "embeddings", _embeddings, part="few labels", key="gain", head="copies moved by", sign="+"
+    ),
+    "embeddings-paths": from_file("embeddings", _embedding_paths),
+    "embeddings-turns": from_file("embeddings", _embedding_turns),
+    "operator-names-mnist": from_file("operator-names-mnist", _operator_names),
+    "attributes-celeba": from_file("attributes-celeba", _attributes),
+    "kill-and-resume": from_file("kill-and-resume", _kill_and_resume),
+    "attack": from_file("attack", _attack),
+    **{f"recipe-{name}": from_file(f"recipe-{name}", _recipes) for name in _RECIPES},
+    **{
+        f"extrapolation-{name}": from_file(f"extrapolation-{name}", _extrapolation)
+        for name in _RECIPES
+    },
+    **{
+        f"{table}-{name}": from_file(f"{table}-{name}", _table1)
+        for table in ("table1", "table1-three")
+        for name in _RECIPES
+    },
 }
