@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transop.evaluation import PathModel, same_class_pairs
-from transop.plotting import FAINT, INK, MUTED, Block, draw_block, image_gap, look, new_figure
+from transop.plotting import FAINT, INK, MUTED, Block, draw_block, image_gap, new_figure
 from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches
 from transop_paper.figures.paper_run import (
     METHOD_COLOURS,
@@ -66,21 +66,20 @@ def draw(numbers: Numbers) -> Figure:
     strip_width, strip_height = len(times) * _IMAGE, len(methods) * _IMAGE * height / width
     each = _TITLE + strip_height + _GAP + _CURVE + _FOOT
     size = (_LEFT + strip_width + _RIGHT, len(frames) * each)
-    with look():
-        figure = new_figure(*size)
-        figure.set_layout_engine("none")
-        for i, label in enumerate(numbers.facts["labels"]):
-            top = size[1] - i * each - _TITLE - strip_height
-            images = axes_in_inches(figure, _LEFT, top, strip_width, strip_height)
-            draw_block(images, Block(frames[i], row_labels=names, boxed=boxed))
-            images.set_title(f"class {label}", loc="left", fontsize=9, pad=4, color=INK)
-            for text, colour in zip(images.get_yticklabels(), colours, strict=True):
-                text.set_color(colour)
-            axes = axes_in_inches(figure, _LEFT, top - _GAP - _CURVE, strip_width, _CURVE)
-            for values, colour in zip(numbers["probability"][i], colours, strict=True):
-                axes.plot(times, values, color=colour)
-            _finish_curve(axes, times, width)
-        axes.set_xlabel("path multiplier t")
+    figure = new_figure(*size)
+    figure.set_layout_engine("none")
+    for i, label in enumerate(numbers.facts["labels"]):
+        top = size[1] - i * each - _TITLE - strip_height
+        images = axes_in_inches(figure, _LEFT, top, strip_width, strip_height)
+        draw_block(images, Block(frames[i], row_labels=names, boxed=boxed))
+        images.set_title(f"class {label}", loc="left", fontsize=9, pad=4, color=INK)
+        for text, colour in zip(images.get_yticklabels(), colours, strict=True):
+            text.set_color(colour)
+        axes = axes_in_inches(figure, _LEFT, top - _GAP - _CURVE, strip_width, _CURVE)
+        for values, colour in zip(numbers["probability"][i], colours, strict=True):
+            axes.plot(times, values, color=colour)
+        _finish_curve(axes, times, width)
+    axes.set_xlabel("path multiplier t")
     return figure
 
 
