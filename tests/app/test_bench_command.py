@@ -1,6 +1,7 @@
 import json
 
 from transop_app.cli import run
+from transop_paper.bench import inference
 
 
 def test_bench_inference_prints_json(capsys):
@@ -11,11 +12,14 @@ def test_bench_inference_prints_json(capsys):
     assert {"proximal", "proximal-nesterov", "subgradient", "conjugate-gradient"} <= set(solvers)
 
 
-def test_bench_inference_prints_the_tables_of_the_docs(capsys):
+def test_bench_inference_prints_the_tables_of_the_docs(capsys, monkeypatch):
+    monkeypatch.setattr(inference, "CONTENDERS", ())
+    monkeypatch.setattr(inference, "QUICK_SIZES", [inference.Size(4, 3, 2)])
+    monkeypatch.setattr(inference, "QUICK_SWEEP", [inference.SweepSize(6, 2, 2, n_blocks=3)])
     assert run(["bench", "inference", "--scale", "quick", "--repeats", "2", "--sweep"]) == 0
     out = capsys.readouterr().out
-    assert "latent 10, 16 operators, 16 pairs" in out
-    assert "48 in 3 blocks" in out
+    assert "latent 4, 3 operators, 2 pairs" in out
+    assert "6 in 3 blocks" in out
     assert "tolerance 1e-05" in out
 
 

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from transop.extras import require
 from transop_app.cli import Terminal, options
-
-if TYPE_CHECKING:
-    from transop_paper.numbers.layout import Table
 
 app = typer.Typer(help="Measure speed, with every contender in the same run.")
 
@@ -32,7 +29,7 @@ def _group() -> None:
     require("paper", "transop bench")
 
 
-def _show(ctx: typer.Context, report: dict[str, Any], *tables: Table) -> None:
+def _show(ctx: typer.Context, report: dict[str, Any], *tables: str) -> None:
     """Print everything as JSON, or the plain numbers in a line and the rest as tables."""
     terminal: Terminal = ctx.obj
     if ctx.params["as_json"]:
@@ -40,8 +37,8 @@ def _show(ctx: typer.Context, report: dict[str, Any], *tables: Table) -> None:
         return
     plain = {key: value for key, value in report.items() if isinstance(value, int | float)}
     terminal.result(", ".join(f"{key.removeprefix('n_')} {v:.5g}" for key, v in plain.items()))
-    for (title, *columns), rows in tables:
-        terminal.result_table(title or None, ["", *columns], rows)
+    for table in tables:
+        terminal.result(f"\n{table}")
 
 
 def _sides(report: dict[str, Any]) -> list[int]:

@@ -47,7 +47,7 @@ def render(name: str, read: Measurements) -> str:
     """Write one table."""
     if name not in TABLES:
         raise UserError(f"there is no table {show(name)}; choose from {', '.join(TABLES)}")
-    return TABLES[name](read).markdown()
+    return TABLES[name](read)
 
 
 def marked_tables(text: str) -> list[str]:

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from statistics import mean, stdev
-from typing import Any, NamedTuple
+from typing import Any
 
 Measurements = Callable[[str], Any]  # gives the content of a JSON file by its name
 
 
-class Table(NamedTuple):
-    """A table of the docs, which commands print too."""
-
-    head: Sequence[str]
-    rows: Iterable[Sequence[str]]
-
-    def markdown(self) -> str:
-        """Write the table for a page."""
-        cells = [self.head, *self.rows]
-        lines = [" ".join(["|", *(f"{cell} |".lstrip() for cell in row)]) for row in cells]
-        return "\n".join([lines[0], "|" + "---|" * len(self.head), *lines[1:]])
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Write a Markdown table."""
+    lines = [" ".join(["|", *(f"{cell} |".lstrip() for cell in cells)]) for cells in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
 
 
 def from_file(
-    name: str, lay_out: Callable[..., Table], **options: Any
-) -> Callable[[Measurements], Table]:
+    name: str, lay_out: Callable[..., str], **options: Any
+) -> Callable[[Measurements], str]:
     """Make a table from one file of measurements."""
     return lambda read: lay_out(read(name), **options)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from transop_paper.numbers.layout import Measurements, Table, from_file, interval, percent
+from transop_paper.numbers.layout import Measurements, from_file, interval, percent, table
 
 Measured = dict[str, Any]  # the content of a JSON file
 
@@ -22,7 +22,7 @@ _LENGTHS = (0.4, 0.8, 1.6)
 _RECIPES = ("mnist", "fashion")
 
 
-def _kept_identity(measured: Measured, title: str) -> Table:
+def _kept_identity(measured: Measured, title: str) -> str:
     lengths = [f"{length:.1f}" for length in measured["runs"][0]["curves"][0]["length"]]
     names = {
         "labels": "coefficient encoder, labels",
@@ -33,10 +33,10 @@ def _kept_identity(measured: Measured, title: str) -> Table:
         [names[source], *(f"{100 * centre:.1f} ± {100 * half:.1f}" for centre, half in row)]
         for source, row in measured["mean"].items()
     ]
-    return Table([f"{title}, scales from", *lengths], rows)
+    return table([f"{title}, scales from", *lengths], rows)
 
 
-def _embeddings(measured: Measured, part: str, key: str, head: str, sign: str = "") -> Table:
+def _embeddings(measured: Measured, part: str, key: str, head: str, sign: str = "") -> str:
     rows = [
         [
             move,
@@ -49,10 +49,10 @@ def _embeddings(measured: Measured, part: str, key: str, head: str, sign: str = 
         for move in _MOVES
     ]
     columns = [f"{title} {length}" for title in _SETS.values() for length in _LENGTHS]
-    return Table([head, *columns], rows)
+    return table([head, *columns], rows)
 
 
-def _embedding_paths(measured: Measured) -> Table:
+def _embedding_paths(measured: Measured) -> str:
     found = measured["celeba"]["results"]
     lines = {
         "path of operators": "path of operators",
@@ -67,10 +67,10 @@ def _embedding_paths(measured: Measured) -> Table:
             rows.append(
                 [f"{key}, {words}", *(interval(v, unit=unit, digits=digits) for v in values)]
             )
-    return Table(["CelebA", "t = 0.5", "1", "1.5", "2", "3"], rows)
+    return table(["CelebA", "t = 0.5", "1", "1.5", "2", "3"], rows)
 
 
-def _embedding_turns(measured: Measured) -> Table:
+def _embedding_turns(measured: Measured) -> str:
     found = measured["fruits"]["results"]
     known, unknown, again = "turn, held-out angles", "turn, held-out objects", "turn again"
     asked = {
@@ -99,10 +99,10 @@ def _embedding_turns(measured: Measured) -> Table:
         for where, methods in asked.items()
         for place, (method, part, key) in enumerate(methods)
     ]
-    return Table(["", "method", "hits"], rows)
+    return table(["", "method", "hits"], rows)
 
 
-def _operator_names(measured: Measured) -> Table:
+def _operator_names(measured: Measured) -> str:
     facts, arrays = measured["facts"], measured["arrays"]
     measures, units = facts["measures"], facts["units"]
     rows = []
@@ -122,10 +122,10 @@ def _operator_names(measured: Measured) -> Table:
             ]
         )
     head = ["operator", "name", "changes most", "change", "in its unit", "agree", "second"]
-    return Table(head, rows)
+    return table(head, rows)
 
 
-def _attributes(measured: Measured) -> Table:
+def _attributes(measured: Measured) -> str:
     facts = measured["facts"]
     columns = (facts["attributes"], facts["best"], facts["best_share"])
     found = list(zip(*columns, measured["arrays"]["n_starts"], strict=True))
@@ -133,10 +133,10 @@ def _attributes(measured: Measured) -> Table:
         [name.replace("_", " "), str(best), percent(share), f"{starts:.0f}"]
         for name, best, share, starts in sorted(found, key=lambda row: -row[2])
     ]
-    return Table(["attribute", "best operator", "share", "starts"], rows)
+    return table(["attribute", "best operator", "share", "starts"], rows)
 
 
-def _kill_and_resume(measured: Measured) -> Table:
+def _kill_and_resume(measured: Measured) -> str:
     aims = ", ".join(
         f"{aim.replace('_', ' ')} {count}"
         for aim, count in sorted(measured["kills_by_aim"].items())
@@ -147,12 +147,12 @@ def _kill_and_resume(measured: Measured) -> Table:
         ["runs compared", str(measured["n_runs_compared"])],
         ["runs that ended differently", str(len(measured["different"]))],
     ]
-    return Table(
+    return table(
         ["stored run, [kill-and-resume.json](measurements/kill-and-resume.json)", ""], rows
     )
 
 
-def _attack(measured: Measured) -> Table:
+def _attack(measured: Measured) -> str:
     kinds = measured["by_kind"]
     keys = ("tried", "used", "refused")
     total = {key: sum(row.get(key, 0) for row in kinds.values()) for key in keys}
@@ -160,10 +160,10 @@ def _attack(measured: Measured) -> Table:
         [kind, *(str(row.get(key, 0)) for key in keys)]
         for kind, row in {**kinds, "all": total}.items()
     ]
-    return Table(["kind", *keys], rows)
+    return table(["kind", *keys], rows)
 
 
-def _recipes(measured: Measured) -> Table:
+def _recipes(measured: Measured) -> str:
     """One column of all seeds, separated by slashes."""
     runs = measured["runs"]
 
@@ -190,10 +190,10 @@ def _recipes(measured: Measured) -> Table:
         ["the same with one fixed scale, %", kept[1]],
     ]
     seeds = " / ".join(str(run["seed"]) for run in runs)
-    return Table(["quantity", f"seeds {seeds}"], rows)
+    return table(["quantity", f"seeds {seeds}"], rows)
 
 
-def _extrapolation(measured: Measured) -> Table:
+def _extrapolation(measured: Measured) -> str:
     """Accuracy of paths and control by position, mean over seeds."""
     runs = measured["runs"]
     times = runs[0]["times"]
@@ -209,21 +209,21 @@ def _extrapolation(measured: Measured) -> Table:
         row("control", lambda run, i: run["control"][i]),
         row("curvature", lambda run, i: run["paths"][i] - run["control"][i], sign="+"),
     ]
-    return Table(["t", *(f"{t:g}" for t in times)], rows)
+    return table(["t", *(f"{t:g}" for t in times)], rows)
 
 
-def _table1(measured: Measured) -> Table:
+def _table1(measured: Measured) -> str:
     rows = []
     for row in measured["rows"]:
         paper = row["paper"]
         cells = [row["title"], row["labels_used"], f"{row['mean']:.1f} ± {row['deviation']:.1f}"]
         cells.append("" if paper is None else f"{paper[0]:.1f} ± {paper[1]:.1f}")
         rows.append(cells)
-    return Table(["row", "labels used", "accuracy", "paper"], rows)
+    return table(["row", "labels used", "accuracy", "paper"], rows)
 
 
 # Name in a page's mark, and how the table is written.
-QUALITY: dict[str, Callable[[Measurements], Table]] = {
+QUALITY: dict[str, Callable[[Measurements], str]] = {
     "kept-identity-mnist": from_file("kept-identity-mnist", _kept_identity, title="MNIST"),
     "kept-identity-fashion": from_file(
         "kept-identity-fashion", _kept_identity, title="Fashion-MNIST"
@@ -249,8 +249,8 @@ QUALITY: dict[str, Callable[[Measurements], Table]] = {
         for name in _RECIPES
     },
     **{
-        f"{table}-{name}": from_file(f"{table}-{name}", _table1)
-        for table in ("table1", "table1-three")
+        f"{which}-{name}": from_file(f"{which}-{name}", _table1)
+        for which in ("table1", "table1-three")
         for name in _RECIPES
     },
 }
