@@ -20,7 +20,6 @@ from transop_paper.figures.paper_run import (
     OUR_METHOD,
     PaperRun,
     as_array,
-    model_of,
 )
 
 _TIMES = np.arange(0, 3.01, 0.25)
@@ -38,7 +37,7 @@ def compute(run: PaperRun) -> Numbers:
     correct, residual, covered = {}, {}, {}
     for method in METHOD_NAMES:
         result = measure_extrapolation(
-            model_of(run, method),  # type: ignore[arg-type]
+            run.companion(method),
             run.image_classifier,
             starts,
             ends,

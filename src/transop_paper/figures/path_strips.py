@@ -20,7 +20,6 @@ from transop_paper.figures.paper_run import (
     METHOD_NAMES,
     PaperRun,
     as_array,
-    model_of,
 )
 
 _TIMES = np.arange(0, 2.76, 0.25)
@@ -35,7 +34,7 @@ def compute(run: PaperRun) -> Numbers:
     start, end = run.dataset.batch(first), run.dataset.batch(second)
     frames, probability = [], []
     for method in METHOD_NAMES:
-        model: PathModel = model_of(run, method)  # type: ignore[assignment]
+        model: PathModel = run.companion(method)
         z0, z1 = model.encode(start), model.encode(end)
         path = model.latent_path(z0, z1, torch.tensor(_TIMES).to(z0))
         images = model.decode(path.flatten(0, 1))
