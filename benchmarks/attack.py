@@ -8,7 +8,7 @@ A case ends well if the input is used, or refused in one clear line (`attacks/__
 falls if it crashes the process, takes too long or too much memory, starts too many processes,
 escapes as another exception, ends in exit code 70 or any but 0 and 2, runs code out of the data, or
 is accepted although it cannot be meant. Each case depends on the seed, its kind and its number
-alone. The exit code is 1 if any case fell. Writes JSON, and a table beside it as Markdown.
+alone. The exit code is 1 if any case fell. Writes JSON and prints a summary.
 """
 
 from __future__ import annotations
@@ -223,31 +223,14 @@ def sum_up(results: list[dict[str, Any]], seeds: list[int], seconds: float) -> d
     }
 
 
-def as_table(found: dict[str, Any]) -> str:
-    """Write the counts and the groups of fallen cases as Markdown."""
-    outcomes = [*CLEAN, *sorted(set(found["outcomes"]) - set(CLEAN))]
-    head = ["kind", "tried", *outcomes]
-    rows = [head, ["---"] * len(head)]
-    for kind, counts in found["by_kind"].items():
-        rows.append([kind, str(counts["tried"]), *(str(counts.get(o, 0)) for o in outcomes)])
-    totals = [str(found["outcomes"].get(o, 0)) for o in outcomes]
-    rows.append(["all", str(found["tried"]), *totals])
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for case in found["fallen_cases"]:
-        place = case["detail"].rpartition(" in ")[2] if " in " in case["detail"] else ""
-        kind = case["detail"].partition(":")[0][:40]
-        groups.setdefault((case["kind"], case["outcome"], f"{kind} {place}"), []).append(case)
-    seeds = ", ".join(map(str, found["seeds"]))
-    lines += ["", f"{found['fallen']} of {found['tried']} fell (seeds {seeds})."]
-    for (kind, outcome, _), cases in sorted(groups.items(), key=lambda item: -len(item[1])):
-        first = cases[0]
-        detail = " ".join(first["detail"].split())[:200].replace("|", "/")
-        lines.append(
-            f"- {kind}, {outcome}, {len(cases)} times; seed {first['seed']}, number "
-            f"{first['number']}: `{first['case'][:120]}`: {detail}"
-        )
-    return "\n".join(lines) + "\n"
+def describe(found: dict[str, Any]) -> str:
+    """Write the counts of every kind, and list the first cases that fell."""
+    lines = [f"{kind}: {json.dumps(counts)}" for kind, counts in found["by_kind"].items()]
+    lines.append(f"{found['fallen']} of {found['tried']} fell (seeds {found['seeds']})")
+    for case in found["fallen_cases"][:50]:
+        place = f"{case['kind']}, seed {case['seed']}, number {case['number']}"
+        lines.append(f"{case['outcome']}: {place}: {case['case'][:120]}: {case['detail'][:200]}")
+    return "\n".join(lines)
 
 
 def main() -> int:
@@ -258,7 +241,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first case of a kind")
     parser.add_argument("--seed", type=int, nargs="+", default=[0], help="one or several")
     parser.add_argument("--seconds", type=float, default=_SECONDS, help="of one case")
-    parser.add_argument("--out", type=Path, help="a JSON file; the table goes beside it as .md")
+    parser.add_argument("--out", type=Path, help="a JSON file")
     parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.report:
@@ -277,8 +260,7 @@ def main() -> int:
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(found, indent=2) + "\n")
-        options.out.with_suffix(".md").write_text(as_table(found))
-    print(as_table(found), end="")
+    print(describe(found))
     return 0 if not found["fallen"] else 1
 
 

@@ -7,8 +7,8 @@ FRUITS.npz has `images`, `labels` and `angle_deg` (a turntable). FOLDER has Cele
 Features are those of EfficientNet-Lite0 (extra `perceptual`), reduced to 64 principal directions
 and divided by their mean length. Random moves are compared at equal mean length |dz| / |z|, because
 short moves keep identity whatever their direction. Training and held-out rows are different blocks
-of angle, or different people. Writes every seed's numbers as JSON and prints Markdown tables: means
-over seeds with 95 % intervals of Student's t. Needs scikit-learn.
+of angle, or different people. Writes every seed's numbers as JSON; `transop paper numbers` makes
+tables of them: means over seeds with 95 % intervals of Student's t. Needs scikit-learn.
 """
 
 import argparse
@@ -33,7 +33,6 @@ from embeddings.measures import (
 )
 from embeddings.retrieval import add_attributes, turns
 from PIL import Image
-from scipy.stats import t as student
 from sklearn.decomposition import PCA
 
 import transop
@@ -145,29 +144,6 @@ def _facts(learned: transop.LearnedOperators) -> dict[str, float]:
     }
 
 
-def tables(results: list[Result]) -> str:
-    """Write one Markdown table for every measurement."""
-    parts = []
-    for what, rows in results[0].items():
-        names = list(dict.fromkeys(key for row in rows.values() for key in row))
-        parts.append(f"\n| {what} | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
-        for row in rows:
-            cells = [interval([r[what][row].get(name) for r in results]) for name in names]
-            parts.append(f"| {row} | " + " | ".join(cells) + " |")
-    return "\n".join(parts)
-
-
-def interval(values: list[float | None]) -> str:
-    """Give mean and half-width of the 95 % interval, in hundredths; empty where undefined."""
-    known = [value for value in values if value is not None and np.isfinite(value)]
-    if not known:
-        return ""
-    if len(known) == 1:
-        return f"{100 * known[0]:.1f}"
-    half = student.ppf(0.975, len(known) - 1) * np.std(known, ddof=1) / len(known) ** 0.5
-    return f"{100 * np.mean(known):.1f} ± {100 * half:.1f}"
-
-
 def main() -> None:
     """Read the sets that are given and study each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -178,7 +154,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--cache", type=Path, default=Path("runs/embeddings"))
-    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
     wanted = parser.parse_args()
     wanted.cache.mkdir(parents=True, exist_ok=True)
     seeds = range(wanted.first_seed, wanted.first_seed + wanted.seeds)
@@ -195,9 +171,7 @@ def main() -> None:
         everything[name] = {"rows": rows, "results": results}
         for found in study(data, seeds, wanted.steps):
             results.append(found)
-            if wanted.out is not None:
-                wanted.out.write_text(json.dumps(_rounded(everything), indent=1) + "\n")
-        print(f"\n## {name}: {rows}\n{tables(results)}\n", flush=True)
+            wanted.out.write_text(json.dumps(_rounded(everything), indent=1) + "\n")
 
 
 def _rounded(value: Any) -> Any:

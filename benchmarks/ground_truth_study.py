@@ -41,7 +41,7 @@ from ground_truth.measures import (
     turn_on,
     whole_turns,
 )
-from ground_truth.models import NETWORK, QUICK, encode, fine_tune, learn, train_network, train_rival
+from ground_truth.models import NETWORK, QUICK, encode, learn, train_network, train_rival
 from ground_truth.pictures import PAINTERS
 from ground_truth.relight import relight
 from ground_truth.sets import READERS, KnownSet
@@ -66,7 +66,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--rivals", nargs="*", choices=RIVALS, default=list(RIVALS))
     parser.add_argument("--operators", type=int, nargs="+", default=[4, 16])
-    parser.add_argument("--tune", action="store_true", help="also train both together")
     parser.add_argument("--picture", type=Path, help="a file to draw the first seed to")
     parser.add_argument("--quick", action="store_true", help="tiny networks, to try the script")
     options = parser.parse_args()
@@ -86,7 +85,7 @@ def study(options: argparse.Namespace, seed: int) -> None:
     known = READERS[options.set](options.data, seed)
     folder = _folder(options, seed)
     network = {**NETWORK, **(QUICK if options.quick else {})}
-    n_steps, epochs = (20, 1) if options.quick else (400, 15)
+    n_steps = 20 if options.quick else 400
     model = train_network(known, seed, folder / "network", network)
     space = Space.of(model, known)
 
@@ -102,12 +101,6 @@ def study(options: argparse.Namespace, seed: int) -> None:
         }
         return {"facts": facts} | measure_flow(known, space, learned.operators, weight, seed)
 
-    def tuned() -> Result:
-        other = fine_tune(known, seed, folder / "tuned", network, folder / "network", epochs)
-        own, psi = Space.of(other, known), other.operators.operators.detach()
-        weight = SOFTER * float(other.sparsity_weight) / own.unit**2
-        return measure_flow(known, own, psi, weight, seed)
-
     def rival(method: str) -> Result:
         other = train_rival(method, known, seed, folder / method, network)
         return measure_lines(known, Space.of(other, known), seed)
@@ -122,8 +115,6 @@ def study(options: argparse.Namespace, seed: int) -> None:
             _part(folder, f"fitted with the angle, {name}", work)
     for kind, m in product(PAIRS, options.operators):
         _part(folder, f"operators, {kind}, {m}", partial(flows, kind, m))
-    if options.tune:
-        _part(folder, "operators, time, fine-tuned", tuned)
     for method in options.rivals:
         _part(folder, method, partial(rival, method))
 

@@ -11,23 +11,25 @@ import contextlib
 import os
 import random
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 Case = tuple[str, Callable[[], Any]]  # a name, and what to do
 
 
-class Attack(Protocol):
-    """Cases of one kind of input."""
+class Attack(ABC):
+    """Cases of one kind of input, from good files in a scratch folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Prepare good files in a scratch folder."""
+        self.folder = folder
 
+    @abstractmethod
     def case(self, chance: random.Random) -> Case:
         """Make up one case; the same chance makes the same case."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  (most start nothing)
         """Stop what was started."""
 
 

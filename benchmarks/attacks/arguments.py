@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from attacks import Case, command_line
+from attacks import Attack, Case, command_line
 from attacks.models import small_run
 from transop.config import load_settings
 
@@ -69,13 +69,13 @@ _HONEST = {"explore": ("{run}",), "data": ("/", "..", "~"), "augment": ("/", "..
 _FEW = {"-n", "--steps", "--image-size", "--images"}  # whose large values are honest work
 
 
-class Arguments:
+class Arguments(Attack):
     """Call commands in this process, with one to three arguments that make no sense."""
 
     def __init__(self, folder: Path) -> None:
         import os
 
-        self.folder = folder
+        super().__init__(folder)
         pictures = folder / "pictures"
         pictures.mkdir()
         image = np.random.default_rng(0).integers(0, 256, (16, 16), np.uint8)
@@ -126,6 +126,3 @@ class Arguments:
             arguments += ["--no-browser"]
         shown = " ".join(a.replace(str(self.folder), ".")[:40] for a in arguments)
         return f"{name} {shown}"[:200], lambda: command_line([name, *arguments])
-
-    def close(self) -> None:
-        """Nothing was started."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import transop
-from attacks import HOSTILE, Case
+from attacks import HOSTILE, Attack, Case
 from attacks.models import small_run
 from attacks.values import nearly_right, spoil
 from transop import inference, operators
@@ -42,12 +42,13 @@ _HONEST = {name: {"10**7"} for name in ("n_steps", "n_folds", "minutes", "n_copi
 _HONEST |= {name: {"module"} for name in ("callback", "progress", "solver")}
 
 
-class Calls:
+class Calls(Attack):
     """Call what `import transop` offers, the methods of a model, and learning from few labels."""
 
     def __init__(self, folder: Path) -> None:
         import logging
 
+        super().__init__(folder)
         logging.disable(logging.CRITICAL)
         data = folder / "data.npz"
         self.images = np.random.default_rng(0).integers(0, 256, (40, 16, 16), np.uint8)
@@ -83,9 +84,6 @@ class Calls:
             arguments["nonsense"] = 1
             spoiled.append("nonsense=1")
         return f"{name}({', '.join(spoiled)})", lambda: _call(function, arguments)
-
-    def close(self) -> None:
-        """Nothing was started."""
 
     def _good_calls(self) -> dict[str, Call]:
         """List functions, a good call of each by name, and optional arguments to spoil."""

@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 import transop
-from attacks import Case, damage
+from attacks import Attack, Case, damage
 
 _KINDS = ["u1", "i1", "u2", "i8", "f2", "f4", "f8", "c8", "?", "S3", "U2", "O", "M8[s]"]
 _NAMES = ["../x.png", "/x.png", "a/../../x.png", "C:\\x.png", "x.png/", ".x.png", "a/b.jpg"]
@@ -38,11 +38,11 @@ def read(path: Path) -> None:
     transop.load_dataset(path, offline=True)
 
 
-class Files:
+class Files(Attack):
     """Read data through `load_dataset`, given pairs through `build_pairs`."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.images = np.random.default_rng(0).integers(0, 256, (20, 16, 16), np.uint8)
         self.good = self._good_files()
         self.pairs = self._good_pairs()
@@ -62,9 +62,6 @@ class Files:
             self._given_pairs,
         ]
         return chance.choice(makers)(chance, made)
-
-    def close(self) -> None:
-        """Nothing was started."""
 
     def _good_files(self) -> list[Path]:
         folder, images = self.folder, self.images

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import transop
-from attacks import Case, Fell, command_line, damage, plain_value
+from attacks import Attack, Case, Fell, command_line, damage, plain_value
 from transop.artifacts import load_state, save_state
 from transop.config import load_settings
 from transop.errors import UserError
@@ -47,11 +47,11 @@ def small_run(folder: Path, data: Path) -> Path:
     return folder
 
 
-class Models:
+class Models(Attack):
     """Open models through `from_pretrained` and runs through `transop report`."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder)
         data = folder / "data.npz"
         np.savez(data, images=np.random.default_rng(0).integers(0, 256, (40, 16, 16), np.uint8))
         self.good = small_run(folder / "good", data)
@@ -74,9 +74,6 @@ class Models:
         if chance.random() < 0.5:
             return name, lambda: self._open(run)
         return f"{name}, report", lambda: command_line(["report", str(run)])
-
-    def close(self) -> None:
-        """Nothing was started."""
 
     def _described(self, chance: random.Random, run: Path) -> Case:
         config = json.loads((run / "config.json").read_text())

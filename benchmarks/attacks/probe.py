@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attacks import Case, Fell
+from attacks import Attack, Case, Fell
 from transop.errors import UserError
 
 
@@ -57,10 +57,11 @@ PROBES: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-class Probe:
+class Probe(Attack):
     """Go through the probes in order, whatever the chance."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
         self.first = int(sys.argv[sys.argv.index("--first") + 1])
 
     def case(self, chance: random.Random) -> Case:
@@ -68,6 +69,3 @@ class Probe:
         name = list(PROBES)[self.first]
         self.first += 1
         return name, PROBES[name][0]
-
-    def close(self) -> None:
-        """Nothing was started."""

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 import numpy as np
 
-from attacks import Case, Fell, Refused, damage, plain_value
+from attacks import Attack, Case, Fell, Refused, damage, plain_value
 from attacks.models import small_run
 
 _PATHS = ["/", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/uploads", "/x"]
@@ -35,7 +35,7 @@ _SECONDS = 3  # without a word: the server waits for what was announced and not 
 _SECRET = re.compile(rb"root:x:|Traceback|site-packages")
 
 
-class Requests:
+class Requests(Attack):
     """Ask a served run for everything, politely and otherwise."""
 
     def __init__(self, folder: Path) -> None:
@@ -46,7 +46,7 @@ class Requests:
         data = folder / "data.npz"
         np.savez(data, images=np.random.default_rng(0).integers(0, 256, (40, 16, 16), np.uint8))
         run = ExploredRun.open(small_run(folder / "run", data))
-        self.folder = folder
+        super().__init__(folder)
         self.serving = serving(run)
         self.address = urlsplit(self.serving.__enter__())
         self.config = json.loads(self._ask(self._message("GET", "/config", {}, b""))[1])

@@ -7,15 +7,15 @@ import random
 from pathlib import Path
 from typing import Any
 
-from attacks import Case, damage, plain_value
+from attacks import Attack, Case, damage, plain_value
 from transop.config import Settings, load_settings
 
 
-class SettingsAttack:
+class SettingsAttack(Attack):
     """Read settings through `load_settings`."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.text = Settings().to_toml()
         self.keys = [
             f"{section}.{key}"
@@ -33,9 +33,6 @@ class SettingsAttack:
         name, content = self._text(chance)
         path.write_bytes(content)
         return name, lambda: load_settings(path)
-
-    def close(self) -> None:
-        """Nothing was started."""
 
     def _change(self, chance: random.Random) -> str:
         key = chance.choice(self.keys)

@@ -11,7 +11,6 @@ import torch
 from scipy.sparse import csr_matrix, triu
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
-from sklearn.neighbors import KNeighborsClassifier
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
@@ -166,28 +165,21 @@ def nearest(points: Tensor, rows: Tensor) -> tuple[np.ndarray, Tensor]:
 
 
 def kept_identity(data: Vectors, moves: Moves) -> dict[str, dict[str, float]]:
-    """Ask two judges before and after a move, and measure how far from the data it ends."""
+    """Ask linear judges before and after a move, and measure how far from the data it ends."""
     train, points = data.z[data.train], data.points()
-    judges = {
-        name: [make().fit(train.numpy(), trait) for trait in data.traits[data.train].T]
-        for name, make in (
-            ("linear", lambda: LogisticRegression(max_iter=300)),
-            ("neighbours", lambda: KNeighborsClassifier(10)),
-        )
-    }
-    before = {n: [j.predict(points.numpy()) for j in js] for n, js in judges.items()}
+    judges = [
+        LogisticRegression(max_iter=300).fit(train.numpy(), trait)
+        for trait in data.traits[data.train].T
+    ]
+    before = [judge.predict(points.numpy()) for judge in judges]
     usual = nearest(points, train)[1].mean()
     found: dict[str, dict[str, float]] = {}
     for name in moves.ways:
         row = found[name] = {}
         for length in LENGTHS:
             moved = moves.copies(name, points, length, 1)[0]
-            for judge, heads in judges.items():
-                same = [
-                    (h.predict(moved.numpy()) == b).mean()
-                    for h, b in zip(heads, before[judge], strict=True)
-                ]
-                row[f"{judge} {length}"] = float(np.mean(same))
+            after = [judge.predict(moved.numpy()) for judge in judges]
+            row[f"linear {length}"] = float(np.mean(np.equal(before, after)))
             row[f"distance {length}"] = float(nearest(moved, train)[1].mean() / usual)
     return found
 
@@ -320,9 +312,8 @@ def along_paths(data: Vectors, learned: transop.LearnedOperators) -> dict[str, d
     """Join held-out neighbours, go on beyond, and look at the nearest training row.
 
     The line ends where the operators' path ends at t = 1, so both leave the same residual. Beyond,
-    a path that moves less, or towards the mean, would stay in the data for that reason alone. Two
-    more lines take that advantage away: one that has moved as far as the path at every t, and one
-    whose points have moreover the distance from the mean that the path's points have.
+    a path that moves less would stay in the data for that reason alone. A second line takes that
+    advantage away: it has moved as far as the path at every t.
     """
     train, z = data.z[data.train], data.points()
     partner = torch.cdist(z, z).topk(6, largest=False).indices[:, 5]
@@ -344,13 +335,10 @@ def along_paths(data: Vectors, learned: transop.LearnedOperators) -> dict[str, d
 
 
 def _lines(z: Tensor, end: Tensor, there: Tensor, t: float) -> dict[str, Tensor]:
-    """Give the point of a path, and those of three straight lines to compare it with."""
+    """Give the point of a path, and those of two straight lines to compare it with."""
     direction = torch.nn.functional.normalize(end - z, dim=1)
-    as_far = z + direction * (there - z).norm(dim=1, keepdim=True)
-    size = there.norm(dim=1, keepdim=True)
     return {
         "path of operators": there,
         "straight line": z + t * (end - z),
-        "straight line, moved as far": as_far,
-        "the same, as far from the mean": torch.nn.functional.normalize(as_far, dim=1) * size,
+        "straight line, moved as far": z + direction * (there - z).norm(dim=1, keepdim=True),
     }

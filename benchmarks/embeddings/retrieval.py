@@ -55,7 +55,7 @@ def turns(
     return {
         "turn, held-out angles": turn_known(data, turned),
         "turn, held-out objects": turn_unknown(data, n_steps, seed),
-        "turn again": turn_again(data, neighbours, turned),
+        "turn again": turn_again(data, neighbours),
     }
 
 
@@ -94,9 +94,7 @@ def turn_unknown(data: Vectors, n_steps: int, seed: int) -> dict[str, dict[str, 
     return {name: _score(data, guess, start, wanted) for name, guess in guesses.items()}
 
 
-def turn_again(
-    data: Vectors, neighbours: transop.LearnedOperators, turned: transop.LearnedOperators
-) -> dict[str, dict[str, float]]:
+def turn_again(data: Vectors, neighbours: transop.LearnedOperators) -> dict[str, dict[str, float]]:
     """See a held-out frame and one a turn later, and guess the frame half way, and one further."""
     a, b = turned_pairs(data, data.test, TURN)
     later = dict(zip(a.tolist(), b.tolist(), strict=True))
@@ -107,11 +105,11 @@ def turn_again(
     guesses = {
         "straight line": ((z[start] + z[last]) / 2, 2 * z[middle] - z[start]),
         "standing still": (z[start], z[middle]),
+        "operators of neighbours": (
+            _follow(neighbours, z[start], z[last], 0.5),
+            _follow(neighbours, z[start], z[middle], 2.0),
+        ),
     }
-    for name, learned in (("neighbours", neighbours), ("frames a turn apart", turned)):
-        between = _follow(learned, z[start], z[last], 0.5)
-        further = _follow(learned, z[start], z[middle], 2.0)
-        guesses[f"operators of {name}"] = (between, further)
     return {
         name: {
             **{f"between: {k}": v for k, v in _score(data, inside, start, middle).items()},

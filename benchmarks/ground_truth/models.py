@@ -103,28 +103,3 @@ def learn(
         learning_rate=1e-2,
         generator=torch.Generator().manual_seed(seed),
     )
-
-
-def fine_tune(
-    known: KnownSet, seed: int, path: Path, network: dict[str, Any], trained: Path, epochs: int
-) -> transop.ManifoldAutoencoder:
-    """Train network and operators together on pairs by time, from a trained network on."""
-    path.mkdir(parents=True, exist_ok=True)
-    given = path.with_name(f"{path.name} pairs.npz")
-    np.savez(given, pairs=known.pairs_by_time())
-    tree = {
-        **_tree(seed, {**network, "weights": str(trained)}),
-        "pairs": {"strategy": "given", "given": str(given)},
-        "operators": {
-            "objective": "data",
-            "n_operators": 16,
-            "epochs": 30,
-            "batch_size": 100,
-            "learning_rate": 1e-2,
-            "schedule": "cosine",
-        },
-        "fine_tuning": {"epochs": epochs, "reconstruction_weight": 0.9},
-        "beyond_paper": {"anchor_weight": 0.1},
-    }
-    model: transop.ManifoldAutoencoder = _run(settings_from_tree(tree, Settings), path, known)
-    return model

@@ -267,13 +267,6 @@ STEPS: tuple[Step, ...] = (
         _file("loop.json"),
     ),
     Step(
-        "pairs-speed",
-        "features and neighbours, images per second",
-        ("transop bench pairs --json > {work}/pairs.json",),
-        (),
-        _file("pairs.json"),
-    ),
-    Step(
         "faces",
         "drawn faces: error, operators, attributes, factors",
         ("transop train faces --out {work}/faces-0",),

@@ -1,4 +1,4 @@
-"""Drawn faces from the command line: written to disk, and what they cost."""
+"""Drawn faces from the command line, and what pairs cost."""
 
 import json
 
@@ -22,20 +22,6 @@ def test_faces_are_written_only_into_a_new_folder(tmp_path, capsys):
     (tmp_path / "mine.txt").touch()
     assert run(["faces", str(tmp_path), "-n", "2"]) == 2
     assert "is not empty" in capsys.readouterr().err
-
-
-def test_drawing_speed_is_printed(capsys):
-    assert run(["bench", "faces", "--images", "8", "--trials", "1", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["images_per_second"] > 0
-    assert report["n_images"] == 8
-
-
-def test_memory_of_a_set_on_disk_is_printed(capsys, tmp_path):
-    assert run(["bench", "memory", "--images", "300", "--folder", str(tmp_path), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["disk_megabytes"] * 2**20 == 300 * 3 * 64 * 64
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_pairs_are_timed_for_growing_numbers(capsys, monkeypatch):

@@ -110,10 +110,10 @@ def test_the_script_measures_everything_once(parts, turntable, tmp_path, monkeyp
     script = parts[0]
     out = tmp_path / "out"
     command = ["study", str(out), "--set", "turntable", "--data", str(turntable), "--quick"]
-    monkeypatch.setattr(sys, "argv", [*command, "--seeds", "0", "--operators", "2", "--tune"])
+    monkeypatch.setattr(sys, "argv", [*command, "--seeds", "0", "--operators", "2"])
     script.main()
     found = json.loads((out / "ground-truth-turntable.json").read_text())["seeds"]["0"]
-    learned = {f"operators, {kind}" for kind in ("neighbours, 2", "time, 2", "time, fine-tuned")}
+    learned = {f"operators, {kind}" for kind in ("neighbours, 2", "time, 2")}
     assert set(found) >= {"straight lines", "cae", "beta-vae", *learned}
     for name in learned:
         assert 0 <= found[name]["turn, best operator"]["closing"] <= 1

@@ -15,15 +15,13 @@ def attack(tmp_path, *options):
     command = [sys.executable, BENCHMARKS / "attack.py", *options, "--out", report]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert report.exists(), done.stderr[-3000:]
-    table = report.with_suffix(".md").read_text()
-    assert done.stdout == table
-    return done.returncode, json.loads(report.read_text()), table
+    return done.returncode, json.loads(report.read_text()), done.stdout
 
 
 def test_no_damaged_or_made_up_input_ends_in_a_traceback_a_hang_or_running_code(tmp_path):
     kinds = ["data", "settings", "models", "http"]
-    code, found, table = attack(tmp_path, "--kinds", *kinds, "--cases", "240", "--seed", "7")
-    assert (code, found["fallen"]) == (0, 0), table
+    code, found, said = attack(tmp_path, "--kinds", *kinds, "--cases", "240", "--seed", "7")
+    assert (code, found["fallen"]) == (0, 0), said
     assert found["tried"] == found["clean"] == 240
     assert set(found["outcomes"]) == {"used", "refused"}
     assert set(found["by_kind"]) == set(kinds)
@@ -31,8 +29,8 @@ def test_no_damaged_or_made_up_input_ends_in_a_traceback_a_hang_or_running_code(
 
 @pytest.mark.slow
 def test_no_input_of_any_kind_falls(tmp_path):
-    code, found, table = attack(tmp_path, "--cases", "3000", "--seed", "11")
-    assert (code, found["fallen"]) == (0, 0), table
+    code, found, said = attack(tmp_path, "--cases", "3000", "--seed", "11")
+    assert (code, found["fallen"]) == (0, 0), said
     assert len(found["by_kind"]) == 6
 
 
@@ -41,9 +39,10 @@ def test_the_cage_notices_every_way_to_fall(tmp_path, monkeypatch):
     from attacks.probe import PROBES
 
     options = ["--kinds", "probe", "--cases", str(len(PROBES)), "--seconds", "1"]
-    code, found, table = attack(tmp_path, *options)
+    code, found, said = attack(tmp_path, *options)
     expected = {name: outcome for name, (_, outcome) in PROBES.items()}
     fallen = {case["case"]: case["outcome"] for case in found["fallen_cases"]}
     assert fallen == {k: v for k, v in expected.items() if v not in ("used", "refused")}
     assert (code, found["tried"], found["clean"]) == (1, len(PROBES), 2)
-    assert "| probe | 11 |" in table
+    assert "9 of 11 fell" in said
+    assert "hung: probe, seed 0, number 5: wait" in said

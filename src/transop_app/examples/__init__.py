@@ -31,7 +31,8 @@ def example_folder(name: str) -> Path:
         name: one of `example_names`.
     """
     if name not in example_names():
-        raise UserError(f"there is no example {show(name)}; choose from {_listed()}")
+        listed = " or ".join(example_names())
+        raise UserError(f"there is no example {show(name)}; choose from {listed}")
     shipped = _SHIPPED / name
     examples = cache_folder() / "examples"
     target = examples / _digest(shipped)[:12] / name
@@ -45,10 +46,6 @@ def example_folder(name: str) -> Path:
                 if not target.is_dir():  # if another process was faster, its copy is used
                     raise
     return target
-
-
-def _listed() -> str:
-    return " or ".join(example_names())
 
 
 def _digest(folder: Path) -> str:

@@ -35,40 +35,27 @@ Augmentation = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class AugmentSpeed:
-    """How fast one augmentation is on one kind of image.
-
-    Attributes:
-        name: of the augmentation.
-        image_size: side of the images, in pixels.
-        channels: of the images.
-        seconds: of every trial, each one batch.
-        images_per_second: of the trial in the middle.
-        over_elastic: this speed over that of kornia's elastic distortion, in the same run.
-        peak_share: the networks' floating-point operations per second over the measured peak;
-            None where no network computes, or not in float32, or how much depends on the images.
-    """
+    """How fast one augmentation is on one kind of image."""
 
     name: str
-    image_size: int
+    image_size: int  # side in pixels
     channels: int
-    seconds: tuple[float, ...]
-    images_per_second: float
-    over_elastic: float
+    seconds: tuple[float, ...]  # of every trial, each one batch
+    images_per_second: float  # of the trial in the middle
+    over_elastic: float  # this speed over that of kornia's elastic distortion, in the same run
+    # the networks' floating-point operations per second over the measured peak; None where no
+    # network computes, or not in float32, or how much depends on the images
     peak_share: float | None
 
 
 @dataclass(frozen=True)
 class AugmentBenchmark:
-    """All augmentations on all kinds of images.
+    """All augmentations on all kinds of images."""
 
-    Attributes:
-        n_threads: torch's threads.
-        peak_gflops: the faster of a loop of multiply-adds and a product of large matrices.
-        speeds: one entry per augmentation and kind of image.
-    """
-
-    n_threads: int
-    peak_gflops: float
+    batch_size: int
+    n_trials: int
+    n_threads: int  # of torch
+    peak_gflops: float  # the faster of a loop of multiply-adds and a product of large matrices
     speeds: tuple[AugmentSpeed, ...]
 
 
@@ -110,7 +97,8 @@ def bench_augment(
             share = None if flops is None else flops * rate / peak
             ratio = slowest / median(times)
             speeds.append(AugmentSpeed(name, size, channels, tuple(times), rate, ratio, share))
-    return AugmentBenchmark(torch.get_num_threads(), peak / 1e9, tuple(speeds))
+    n_threads = torch.get_num_threads()
+    return AugmentBenchmark(batch_size, n_trials, n_threads, peak / 1e9, tuple(speeds))
 
 
 def _subjects(runs: Sequence[Run], batch_size: int) -> Iterator[tuple[ManifoldAutoencoder, Tensor]]:

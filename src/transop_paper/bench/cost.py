@@ -25,17 +25,17 @@ class Cost:
 
 def cost_of(compute: Callable[[], _Result]) -> tuple[_Result, Cost]:
     """Run something and note time and memory."""
-    before = start_watching_memory()
+    before = _start_watching_memory()
     start = time.perf_counter()
     result = compute()
     seconds = time.perf_counter() - start
-    peak = memory_now("VmHWM")
+    peak = _memory_now("VmHWM")
     if before is None or peak is None:
         return result, Cost(seconds, None)
     return result, Cost(seconds, max(0.0, peak - before))
 
 
-def start_watching_memory() -> float | None:
+def _start_watching_memory() -> float | None:
     """Reset the kernel's high-water mark of this process; None where there is none (not Linux)."""
     try:
         # What was freed before but not handed back would hide what is used from now on.
@@ -43,14 +43,11 @@ def start_watching_memory() -> float | None:
         Path("/proc/self/clear_refs").write_text("5")
     except (OSError, AttributeError):  # another system, or another C library
         return None
-    return memory_now("VmRSS")
+    return _memory_now("VmRSS")
 
 
-def memory_now(name: str) -> float | None:
-    """Read one memory figure of this process, in megabytes.
-
-    ``name`` is the kernel's: VmRSS, VmHWM (the highest since the last reset), RssAnon.
-    """
+def _memory_now(name: str) -> float | None:
+    """Read what this process has now (VmRSS) or had at most since the reset (VmHWM), in MB."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:

@@ -21,7 +21,7 @@ from transop.inference import ConvergenceWarning, InferenceResult, infer_coeffic
 from transop.operators import TransportOperators, build_generator, transport
 from transop.progress import Progress, silent
 from transop_paper.bench.cost import measure_peak
-from transop_paper.bench.digit_operators import LearnedProblem, learn_operators
+from transop_paper.bench.digit_operators import SPARSITY_WEIGHT, LearnedProblem, learn_operators
 from transop_paper.contenders import ALL_SOLVERS
 
 OUR_SOLVER = "gauss-newton"
@@ -46,50 +46,28 @@ QUICK_SIZES = (Size(4, 5, 16), Size(10, 16, 16))
 
 @dataclass(frozen=True)
 class SolverRun:
-    """What one solver reached on one problem, and how long it took.
-
-    Attributes:
-        solver: its name.
-        seconds: of every repeat.
-        objective: mean over pairs.
-        non_zeros: mean number of coefficients used per pair.
-        converged: share of pairs.
-        iterations: mean per pair.
-        ratio: its median time over ours.
-        worst_pair: our objective over its own, on the pair where we compare worst among those
-            where it converged; None if there are none.
-    """
+    """What one solver reached on one problem, and how long it took."""
 
     solver: str
-    seconds: tuple[float, ...]
-    objective: float
-    non_zeros: float
-    converged: float
-    iterations: float
-    ratio: float
+    seconds: tuple[float, ...]  # of every repeat
+    objective: float  # mean over pairs
+    non_zeros: float  # mean number of coefficients used per pair
+    converged: float  # share of pairs
+    iterations: float  # mean per pair
+    ratio: float  # its median time over ours
+    # our objective over its own, on the pair where we compare worst among those where it
+    # converged; None if there are none
     worst_pair: float | None
-
-    @property
-    def median_seconds(self) -> float:
-        """The middle one of the repeats."""
-        return statistics.median(self.seconds)
 
 
 @dataclass(frozen=True)
 class SizeReport:
-    """All solvers on one problem.
-
-    Attributes:
-        size: of the problem.
-        runs: one per solver, ours first.
-        flops: useful floating-point operations of one of our runs, see ``count_flops``.
-        peak_share: their rate in our fastest repeat, over the machine's measured peak.
-    """
+    """All solvers on one problem."""
 
     size: Size
-    runs: tuple[SolverRun, ...]
-    flops: float
-    peak_share: float
+    runs: tuple[SolverRun, ...]  # ours first
+    flops: float  # useful floating-point operations of one of our runs, see ``count_flops``
+    peak_share: float  # their rate in our fastest repeat, over the machine's measured peak
 
 
 @dataclass(frozen=True)
@@ -110,32 +88,21 @@ SWEEP = (
 )
 QUICK_SWEEP = (SweepSize(10, 6, 8), SweepSize(48, 4, 4, n_blocks=3))
 DISTANCES = {"near": 0.3, "far": 0.7}  # of z1 from z0, as a share of |z0|
-_BEARABLE = (
-    60 * 128**2
-)  # numbers in the generators of a batch, above which the reference is left out
+# Numbers in the generators of a batch, above which the reference is left out.
+_BEARABLE = 60 * 128**2
 
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """Ours, and the reference where the batch is small enough for it, at one size.
-
-    Attributes:
-        size: of the problem.
-        distance: ``"near"`` or ``"far"``.
-        seconds: median of ours.
-        iterations: mean of ours.
-        converged: share of the pairs.
-        reference_seconds: one run of the reference.
-        objective_ratio: our mean objective over the reference's.
-    """
+    """Ours, and the reference where the batch is small enough for it, at one size."""
 
     size: SweepSize
-    distance: str
-    seconds: float
-    iterations: float
-    converged: float
-    reference_seconds: float | None
-    objective_ratio: float | None
+    distance: str  # "near" or "far"
+    seconds: float  # median of ours
+    iterations: float  # mean of ours
+    converged: float  # share of the pairs
+    reference_seconds: float | None  # one run of the reference
+    objective_ratio: float | None  # our mean objective over the reference's
 
 
 @dataclass(frozen=True)
@@ -153,9 +120,7 @@ class InferenceBenchmark:
 def bench_inference(
     sizes: Sequence[Size] = PAPER_SIZES,
     *,
-    solvers: Sequence[str] = CONTENDERS,
     repeats: int = 30,
-    contender_repeats: int = 1,
     learning_steps: int = 400,
     sweep: Sequence[SweepSize] = (),
     seed: int = 0,
@@ -165,36 +130,25 @@ def bench_inference(
 
     Args:
         sizes: the problems; the paper's two by default.
-        solvers: the contenders.
-        repeats: runs of ours at least, of which the median counts.
-        contender_repeats: runs of every contender.
+        repeats: runs of ours at least, of which the median counts; contenders run once.
         learning_steps: how long the dictionaries are learned.
         sweep: further sizes, with near and far pairs and random operators.
         seed: for dictionary, pairs and start.
         progress: shows the solvers as they run.
     """
-    unknown = [name for name in solvers if name not in ALL_SOLVERS]
-    if unknown:
-        raise UserError(f"solvers={unknown} are unknown; choose from {sorted(ALL_SOLVERS)}")
-    if repeats < 1 or contender_repeats < 1:
-        raise UserError(
-            f"repeats={repeats} and contender_repeats={contender_repeats} must be at least 1"
-        )
+    if repeats < 1:
+        raise UserError(f"repeats={repeats} must be at least 1")
     peak = measure_peak(torch.get_num_threads())
     reports = []
-    weight = 0.0
     for size in sizes:
         problem = learn_operators(
             size.dimension, size.n_operators, n_steps=learning_steps, seed=seed
         )
-        weight = problem.sparsity_weight
-        reports.append(
-            _compare(problem, size, solvers, repeats, contender_repeats, peak, seed, progress)
-        )
+        reports.append(_compare(problem, size, repeats, peak, seed, progress))
     return InferenceBenchmark(
         n_threads=torch.get_num_threads(),
         peak_gflops=peak / 1e9,
-        sparsity_weight=weight,
+        sparsity_weight=SPARSITY_WEIGHT,
         tolerance=TOLERANCE,
         sizes=tuple(reports),
         sweep=tuple(_sweep(sweep, max(3, repeats // 6), seed, progress)),
@@ -202,14 +156,7 @@ def bench_inference(
 
 
 def _compare(
-    problem: LearnedProblem,
-    size: Size,
-    solvers: Sequence[str],
-    repeats: int,
-    contender_repeats: int,
-    peak: float,
-    seed: int,
-    progress: Progress,
+    problem: LearnedProblem, size: Size, repeats: int, peak: float, seed: int, progress: Progress
 ) -> SizeReport:
     """Run all solvers; ours a few times before each contender and after the last.
 
@@ -219,13 +166,13 @@ def _compare(
     pairs = _draw(problem, size, seed)
     found: dict[str, InferenceResult] = {}
     seconds: dict[str, tuple[float, ...]] = {OUR_SOLVER: ()}
-    share = -(-repeats // (len(solvers) + 1))
+    share = -(-repeats // (len(CONTENDERS) + 1))
     label = f"latent {size.dimension}, {size.n_operators} operators, {size.n_pairs} pairs"
-    for name in progress([*solvers, OUR_SOLVER], label):
+    for name in progress([*CONTENDERS, OUR_SOLVER], label):
         found[OUR_SOLVER], times = _time(problem, pairs, OUR_SOLVER, share)
         seconds[OUR_SOLVER] += times
         if name != OUR_SOLVER:
-            found[name], seconds[name] = _time(problem, pairs, name, contender_repeats)
+            found[name], seconds[name] = _time(problem, pairs, name, 1)
     runs = [_summarise(name, result, seconds, found[OUR_SOLVER]) for name, result in found.items()]
     flops = count_flops(problem.operators, found[OUR_SOLVER])
     return SizeReport(size, tuple(runs), flops, flops / min(seconds[OUR_SOLVER]) / peak)

@@ -27,53 +27,42 @@ Batch = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class LoopSize:
-    """How much is measured.
+    """How much is measured."""
 
-    Attributes:
-        batch_size: images per step.
-        n_steps: steps that are timed, per round.
-        rounds: how often every loop has its turn; the median counts.
-        n_workers: processes of the DataLoader where it has any.
-    """
-
-    batch_size: int = 256
-    n_steps: int = 20
-    rounds: int = 3
-    n_workers: int = 2
-
-
-QUICK = LoopSize(batch_size=8, n_steps=2, rounds=1, n_workers=1)
+    batch_size: int = 256  # images per step
+    n_steps: int = 20  # steps that are timed, per round
+    rounds: int = 3  # how often every loop has its turn; the median counts
+    n_workers: int = 2  # processes of the DataLoader where it has any
 
 
 @dataclass(frozen=True)
 class LoopSpeed:
-    """How fast one loop is.
+    """How fast one loop is."""
 
-    Attributes:
-        network: what is trained.
-        image_size: side of the images, in pixels.
-        augmentation: its name.
-        workers: processes of the DataLoader; 0 if the main process augments.
-        images_per_second: of the whole loop.
-        waiting: share of the time in which the loop waits for its next batch.
-        over_elastic: time of this loop over that with elastic distortion in the same place.
-    """
-
-    network: str
-    image_size: int
+    network: str  # what is trained
+    image_size: int  # side in pixels
     augmentation: str
-    workers: int
-    images_per_second: float
-    waiting: float
-    over_elastic: float
+    workers: int  # processes of the DataLoader; 0 if the main process augments
+    images_per_second: float  # of the whole loop
+    waiting: float  # share of the time in which the loop waits for its next batch
+    over_elastic: float  # time of this loop over that with elastic distortion in the same place
+
+
+@dataclass(frozen=True)
+class LoopBenchmark:
+    """Every loop on every kind of image."""
+
+    threads: int
+    size: LoopSize
+    speeds: tuple[LoopSpeed, ...]
 
 
 def bench_loop(
-    size: LoopSize = LoopSize(),  # noqa: B008
+    size: LoopSize,
     *,
     models: list[ManifoldAutoencoder] | None = None,
     progress: Progress = silent,
-) -> list[LoopSpeed]:
+) -> LoopBenchmark:
     """Train a classifier on random images, with every augmentation in the loop.
 
     Loops take turns, so that a machine that slows down slows all of them. Small grey images train
@@ -86,10 +75,10 @@ def bench_loop(
     """
     if min(size.batch_size, size.n_steps, size.rounds) < 1 or size.n_workers < 0:
         raise UserError(f"{size}: all numbers must be at least 1, n_workers at least 0")
-    speeds = []
-    for model in models or stand_in_models():
-        speeds += _compare(model, size, progress)
-    return speeds
+    speeds = [
+        speed for model in models or stand_in_models() for speed in _compare(model, size, progress)
+    ]
+    return LoopBenchmark(torch.get_num_threads(), size, tuple(speeds))
 
 
 def _compare(model: ManifoldAutoencoder, size: LoopSize, progress: Progress) -> list[LoopSpeed]:

@@ -31,7 +31,7 @@ _LARGEST_TABLE_BYTES = 2**31
 class PairCosts:
     """What pair building took for one number of images."""
 
-    n_images: int  # the number
+    n_images: int
     features: Cost  # describing the images by the backbone
     search: Cost  # exact neighbours, in blocks
     # the same neighbours from one n x n table; None where it would not fit
@@ -39,40 +39,19 @@ class PairCosts:
     table_megabytes: float  # size of that table
     agreement: float | None  # share of neighbours on which both searches agree
 
-    @property
-    def images_per_second(self) -> float:
-        """Speed of the feature extraction."""
-        return self.n_images / self.features.seconds
-
 
 @dataclass(frozen=True)
 class PairBenchmark:
-    """Costs for growing numbers of images, and how they grow.
-
-    A growth of 1 means twice the images take twice as much, 2 means four times.
-    """
+    """Costs for growing numbers of images, and how they grow."""
 
     costs: tuple[PairCosts, ...]
     image_size: int
     n_features: int
     n_neighbours: int
     n_threads: int
-
-    @property
-    def feature_growth(self) -> float | None:
-        """Exponent of the feature time, between the smallest and the largest number."""
-        return self._growth([cost.features.seconds for cost in self.costs])
-
-    @property
-    def search_growth(self) -> float | None:
-        """Exponent of the search time, between the smallest and the largest number."""
-        return self._growth([cost.search.seconds for cost in self.costs])
-
-    def _growth(self, seconds: Sequence[float]) -> float | None:
-        sizes = [cost.n_images for cost in self.costs]
-        if len(sizes) < 2:
-            return None
-        return math.log(seconds[-1] / seconds[0]) / math.log(sizes[-1] / sizes[0])
+    # powers of the number of images that the time for features and for the search grows with;
+    # empty for a single number
+    growth: dict[str, float]
 
 
 def bench_pairs(
@@ -112,7 +91,18 @@ def bench_pairs(
         for n in progress(sizes, "images", len(sizes))
     ]
     costs, n_features = tuple(cost for cost, _ in found), found[-1][1]
-    return PairBenchmark(costs, image_size, n_features, n_neighbours, torch.get_num_threads())
+    n_threads = torch.get_num_threads()
+    return PairBenchmark(costs, image_size, n_features, n_neighbours, n_threads, growth(costs))
+
+
+def growth(costs: Sequence[PairCosts]) -> dict[str, float]:
+    """Find the powers of n that both times follow from the smallest to the largest number."""
+    if len(costs) < 2:
+        return {}
+    first, last = costs[0], costs[-1]
+    times = {"features": (first.features, last.features), "search": (first.search, last.search)}
+    further = math.log(last.n_images / first.n_images)
+    return {name: math.log(b.seconds / a.seconds) / further for name, (a, b) in times.items()}
 
 
 def _measure(

@@ -1,23 +1,26 @@
-"""``transop bench``: measurements, with every contender in the same run."""
+"""``transop bench``: measurements, with every contender in the same run.
+
+Each command prints its numbers as JSON, or as the tables that the docs have of them.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from transop.extras import require
 from transop_app.cli import Terminal, options
-from transop_paper.cli.bench_augment import bench_augment, bench_loop
-from transop_paper.cli.bench_data import bench_faces, bench_memory, bench_pairs
-
-if TYPE_CHECKING:
-    from transop_paper.bench.inference import InferenceBenchmark, SizeReport, SweepPoint
-    from transop_paper.bench.train import TrainBenchmark
 
 app = typer.Typer(help="Measure speed, with every contender in the same run.")
+
+Runs = Annotated[
+    list[Path] | None,
+    typer.Option("--run", help="Use the model of this run; repeatable.", show_default="untrained"),
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N or mps.")]
 
 
 @app.callback()
@@ -26,20 +29,27 @@ def _group() -> None:
     require("paper", "transop bench")
 
 
-app.command("pairs")(bench_pairs)
-app.command("faces")(bench_faces)
-app.command("memory")(bench_memory)
-app.command("augment")(bench_augment)
-app.command("loop")(bench_loop)
+def _show(ctx: typer.Context, report: dict[str, Any], *tables: str) -> None:
+    """Print everything as JSON, or the plain numbers in a line and the rest as tables."""
+    terminal: Terminal = ctx.obj
+    if ctx.params["as_json"]:
+        terminal.result_json(report)
+        return
+    plain = {key: value for key, value in report.items() if isinstance(value, int | float)}
+    terminal.result(", ".join(f"{key.removeprefix('n_')} {v:.5g}" for key, v in plain.items()))
+    for table in tables:
+        terminal.result(f"\n{table}")
+
+
+def _sides(report: dict[str, Any]) -> list[int]:
+    """List the sizes of the images that were measured."""
+    return list(dict.fromkeys(speed["image_size"] for speed in report["speeds"]))
 
 
 @app.command("inference")
 def inference(
     ctx: typer.Context,
     as_json: options.Json = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the paper's inference-time figure (.png or .svg).")
-    ] = None,
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Also 10 to 512 dimensions, near and far pairs.")
     ] = False,
@@ -51,106 +61,31 @@ def inference(
 ) -> None:
     """Compare our coefficient inference with the solvers of the paper."""
     from transop.errors import UserError
-    from transop_paper.bench.inference import (
-        PAPER_SIZES,
-        QUICK_SIZES,
-        QUICK_SWEEP,
-        SWEEP,
-        bench_inference,
-    )
+    from transop_paper.bench import inference as bench
+    from transop_paper.numbers import speed
 
-    terminal: Terminal = ctx.obj
-    sizes = {"full": PAPER_SIZES, "quick": QUICK_SIZES}
-    if scale not in sizes:
-        raise UserError(f"--scale {scale} is unknown; choose from {', '.join(sizes)}")
-    if plot is not None and plot.suffix not in (".png", ".svg"):
-        raise UserError(f"--plot {plot} must end in .png or .svg")
-    report = bench_inference(
-        sizes[scale],
+    scales = {
+        "full": (bench.PAPER_SIZES, bench.SWEEP, 400),
+        "quick": (bench.QUICK_SIZES, bench.QUICK_SWEEP, 40),
+    }
+    if scale not in scales:
+        raise UserError(f"--scale {scale} is unknown; choose from {', '.join(scales)}")
+    sizes, swept, learning_steps = scales[scale]
+    found = bench.bench_inference(
+        sizes,
         repeats=repeats,
-        learning_steps=400 if scale == "full" else 40,
-        sweep=(SWEEP if scale == "full" else QUICK_SWEEP) if sweep else (),
+        learning_steps=learning_steps,
+        sweep=swept if sweep else (),
         seed=seed,
-        progress=terminal.progress,
+        progress=ctx.obj.progress,
     )
-    if plot is not None:
-        from transop.plotting import write_figure
-        from transop_paper.bench.inference_figure import draw_inference
-
-        write_figure(draw_inference(report), plot)
-        terminal.notice(f"wrote {plot}")
-    if as_json:
-        terminal.result_json(dataclasses.asdict(report))
-    else:
-        _print_report(terminal, report)
-
-
-def _print_report(terminal: Terminal, report: InferenceBenchmark) -> None:
-    terminal.result(
-        f"{report.n_threads} threads, {report.peak_gflops:.0f} GFlop/s peak, "
-        f"sparsity weight {report.sparsity_weight:g}, tolerance {report.tolerance:g}"
-    )
-    terminal.result(
-        "ratio: time over ours; our/its: mean objectives; worst: our over its objective on the "
-        "worst pair where it converged; used: non-zero coefficients per pair"
-    )
-    for size in report.sizes:
-        _print_size(terminal, size)
-    if report.sweep:
-        terminal.result_table(
-            "From few to many dimensions",
-            [
-                *("latent", "blocks", "operators", "pairs", "", "ours, ms", "us / pair"),
-                *("iterations", "converged", "paper, s", "ratio", "our/its"),
-            ],
-            [_sweep_row(point) for point in report.sweep],
-        )
-
-
-def _sweep_row(point: SweepPoint) -> list[str]:
-    size, theirs = point.size, point.reference_seconds
-    counts = (size.dimension, size.n_blocks, size.n_operators, size.n_pairs)
-    return [
-        *map(str, counts),
-        point.distance,
-        f"{point.seconds * 1e3:.2f}",
-        f"{point.seconds / size.n_pairs * 1e6:.1f}",
-        f"{point.iterations:.1f}",
-        f"{point.converged:.0%}",
-        "" if theirs is None else f"{theirs:.2f}",
-        "" if theirs is None else f"{theirs / point.seconds:,.0f}",
-        "" if point.objective_ratio is None else f"{point.objective_ratio:.5f}",
-    ]
-
-
-def _print_size(terminal: Terminal, report: SizeReport) -> None:
-    size, ours = report.size, report.runs[0]
-    terminal.result_table(
-        f"Latent {size.dimension}, {size.n_operators} operators, {size.n_pairs} pairs",
-        ["solver", "seconds", "ratio", "objective", "our/its", "worst", "used"],
-        [
-            [
-                run.solver,
-                f"{run.median_seconds:#.3g}",
-                f"{run.ratio:,.0f}",
-                f"{run.objective:.6f}",
-                f"{ours.objective / run.objective:.5f}",
-                "" if run.worst_pair is None else f"{run.worst_pair:.4f}",
-                f"{run.non_zeros:.2f}",
-            ]
-            for run in report.runs
-        ],
-    )
-    shares = ", ".join(f"{run.solver} {run.converged:.0%}" for run in report.runs)
-    terminal.result(f"pairs converged: {shares}")
-    terminal.result(
-        f"ours: {report.flops / 1e6:.3g} MFlop of useful work at {report.peak_share:.0%} of the "
-        "floating-point peak (coordinate sweeps not counted)"
-    )
+    report = dataclasses.asdict(found)
+    tables = [speed.inference(report, place) for place in range(len(sizes))]
+    _show(ctx, report, *tables, *([speed.inference_sweep(report)] if sweep else []))
 
 
 @app.command("train")
-def bench_train(
+def train(
     ctx: typer.Context,
     as_json: options.Json = False,
     batches: Annotated[int, typer.Option(help="Batches of either; theirs take seconds each.")] = 10,
@@ -164,43 +99,101 @@ def bench_train(
     seed: Annotated[int, typer.Option(help="For start and pairs.")] = 0,
 ) -> None:
     """Compare an operator-phase epoch of ours with one of the authors' algorithm."""
-    from transop_paper.bench.train import TrainSize
-    from transop_paper.bench.train import bench_train as measure
+    from transop_paper.bench.train import TrainSize, bench_train
+    from transop_paper.numbers.speed import operator_training
 
-    terminal: Terminal = ctx.obj
-    report = measure(
+    found = bench_train(
         TrainSize(latent, operators, batch_size, pairs),
         n_batches=batches,
         learning_steps=learning_steps,
         seed=seed,
-        progress=terminal.progress,
+        progress=ctx.obj.progress,
     )
-    if as_json:
-        terminal.result_json(dataclasses.asdict(report))
-    else:
-        _print_training(terminal, report)
+    report = dataclasses.asdict(found)
+    _show(ctx, report, operator_training(report))
 
 
-def _print_training(terminal: Terminal, report: TrainBenchmark) -> None:
-    size = report.size
-    terminal.result(
-        f"latent {size.dimension}, {size.n_operators} operators, batches of {size.batch_size}; "
-        f"{report.n_batches} batches of either in turn, {report.n_threads} threads"
+@app.command("augment")
+def augment(
+    ctx: typer.Context,
+    run: Runs = None,
+    batch_size: Annotated[int, typer.Option(help="Images per call.")] = 256,
+    trials: Annotated[int, typer.Option(help="Calls that are timed.")] = 15,
+    device: Device = "cpu",
+    as_json: options.Json = False,
+) -> None:
+    """Time learned moves against kornia's RandAugment and elastic transform."""
+    from transop import Run
+    from transop_paper.bench.augment import bench_augment
+    from transop_paper.numbers.speed import augmentation_speed
+
+    found = bench_augment(
+        batch_size=batch_size,
+        n_trials=trials,
+        runs=[Run.open(folder) for folder in run or ()],
+        device=device,
+        progress=ctx.obj.progress,
     )
-    terminal.result_table(
-        "One step on the operators",
-        ["algorithm", "ms / batch", f"s / epoch of {size.n_pairs:,} pairs", "objective"],
-        [
-            [
-                run.name,
-                f"{1e3 * run.seconds_per_batch:.2f}",
-                f"{run.epoch_seconds:.1f}",
-                f"{run.objective:.6f}",
-            ]
-            for run in (report.ours, report.authors)
-        ],
+    report = dataclasses.asdict(found)
+    _show(ctx, report, *(augmentation_speed(report, side) for side in _sides(report)))
+
+
+@app.command("loop")
+def loop(
+    ctx: typer.Context,
+    run: Runs = None,
+    batch_size: Annotated[int, typer.Option(help="Images per step.")] = 256,
+    steps: Annotated[int, typer.Option(help="Steps that are timed.")] = 20,
+    rounds: Annotated[int, typer.Option(help="Turns of every loop.")] = 3,
+    workers: Annotated[int, typer.Option(help="Processes of the DataLoader.")] = 2,
+    as_json: options.Json = False,
+) -> None:
+    """Time a training loop with no, fixed and learned augmentation, with and without workers."""
+    from transop.model import ManifoldAutoencoder
+    from transop_paper.bench.loop import LoopSize, bench_loop
+    from transop_paper.numbers.speed import training_loops
+
+    found = bench_loop(
+        LoopSize(batch_size, steps, rounds, workers),
+        models=[ManifoldAutoencoder.from_pretrained(folder) for folder in run or ()],
+        progress=ctx.obj.progress,
     )
-    terminal.result(
-        f"ratio {report.ratio:,.0f}; objective of held-out pairs before: "
-        f"{report.start_objective:.6f}"
+    report = dataclasses.asdict(found)
+    _show(ctx, report, *(training_loops(report, side) for side in _sides(report)))
+
+
+@app.command("pairs")
+def pairs(
+    ctx: typer.Context,
+    images: Annotated[
+        str, typer.Option(help="Numbers of images, ascending, separated by commas.")
+    ] = "1000,2000,4000,8000",
+    image_size: Annotated[int, typer.Option(help="Side of the images, in pixels.")] = 28,
+    backbone: Annotated[str, typer.Option(help="auto, efficientnet-lite0 or resnet18.")] = "auto",
+    weights: Annotated[
+        Path | None, typer.Option(help="A weights file for the backbone, if not its default.")
+    ] = None,
+    neighbours: Annotated[int, typer.Option(help="Neighbours per image.")] = 5,
+    device: Device = "cpu",
+    as_json: options.Json = False,
+) -> None:
+    """Time features and neighbours for growing numbers of images, and their memory."""
+    from transop.errors import UserError
+    from transop_paper.bench.pairs import bench_pairs
+    from transop_paper.numbers import speed
+
+    try:
+        sizes = [int(part) for part in images.split(",")]
+    except ValueError:
+        raise UserError(f"--images {images} must be whole numbers with commas between") from None
+    found = bench_pairs(
+        sizes,
+        image_size=image_size,
+        backbone=backbone,
+        weights=weights,
+        n_neighbours=neighbours,
+        device=device,
+        progress=ctx.obj.progress,
     )
+    report = dataclasses.asdict(found)
+    _show(ctx, report, speed.pairs(report))

@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from transop.errors import UserError
-from transop.plotting import ACCENT, COLOURS, MUTED, compose_grid, look
+from transop.plotting import ACCENT, COLOURS, MUTED, compose_grid
 from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches
 from transop_paper.figures.operator_paths import follow, natural_unit
 from transop_paper.figures.paper_run import PaperRun, as_array
@@ -168,25 +168,24 @@ def draw(numbers: Numbers) -> Figure:
     strip = all_amounts.shape[1] * (_IMAGE + _GAP)
     cell = (_LEFT + strip + _NAMES, _TITLE + _IMAGE + _CURVE_HEIGHT + _FOOT)
     width, height = columns * cell[0], -(-len(names) // columns) * cell[1]
-    with look():
-        figure = Figure(figsize=(width, height), facecolor="white")
-        for k, (name, amounts) in enumerate(zip(names, all_amounts, strict=True)):
-            left = (k % columns) * cell[0] + _LEFT
-            low = height - (k // columns) * cell[1] - _TITLE - _IMAGE
-            images = axes_in_inches(figure, left, low, strip, _IMAGE)
-            below = low - 0.06 - _CURVE_HEIGHT
-            chances = axes_in_inches(figure, left, below, strip, _CURVE_HEIGHT)
-            half = float(amounts[1] - amounts[0]) / 2
-            span = (float(amounts[0]) - half, float(amounts[-1]) + half)
-            title = f"{name}: operator {facts['best'][k]}, {facts['best_share'][k]:.0%} of starts"
-            images.set_title(title, fontsize=8.5, pad=3)
-            _draw_frames(images, numbers["frames"][k], int(np.abs(amounts).argmin()), span)
-            curves = numbers["curves"][k]
-            others = np.ptp(curves, axis=0)
-            others[k] = -1
-            shown = [k, *(j for j in np.argsort(-others)[:2] if j != k)]
-            lines = {names[j]: curves[:, j] for j in shown}
-            _draw_curves(chances, numbers["curve_amounts"][k], lines, span)
+    figure = Figure(figsize=(width, height), facecolor="white")
+    for k, (name, amounts) in enumerate(zip(names, all_amounts, strict=True)):
+        left = (k % columns) * cell[0] + _LEFT
+        low = height - (k // columns) * cell[1] - _TITLE - _IMAGE
+        images = axes_in_inches(figure, left, low, strip, _IMAGE)
+        below = low - 0.06 - _CURVE_HEIGHT
+        chances = axes_in_inches(figure, left, below, strip, _CURVE_HEIGHT)
+        half = float(amounts[1] - amounts[0]) / 2
+        span = (float(amounts[0]) - half, float(amounts[-1]) + half)
+        title = f"{name}: operator {facts['best'][k]}, {facts['best_share'][k]:.0%} of starts"
+        images.set_title(title, fontsize=8.5, pad=3)
+        _draw_frames(images, numbers["frames"][k], int(np.abs(amounts).argmin()), span)
+        curves = numbers["curves"][k]
+        others = np.ptp(curves, axis=0)
+        others[k] = -1
+        shown = [k, *(j for j in np.argsort(-others)[:2] if j != k)]
+        lines = {names[j]: curves[:, j] for j in shown}
+        _draw_curves(chances, numbers["curve_amounts"][k], lines, span)
     return figure
 
 

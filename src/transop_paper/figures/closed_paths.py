@@ -21,7 +21,6 @@ from transop.plotting import (
     Panel,
     draw_block,
     draw_panel,
-    look,
     new_figure,
     split_rows,
 )
@@ -90,16 +89,15 @@ def draw(numbers: Numbers) -> Figure:
     ]
     distance = Line("", x, numbers["distance"], colour=INK)
     marks = [facts["coefficient"]]
-    with look():
-        figure = new_figure(8.0, 3.5)
-        strip, below = split_rows(figure, (1.0, 2.6))
-        title = f"Operator {facts['operator']}, {verdict}"
-        outlined = [(0, 0), (0, len(frames) - 1)]
-        draw_block(strip.subplots(), Block(frames[None], title=title, boxed=outlined))
-        left, right = below.subplots(1, 2)
-        draw_panel(left, Panel(lines, "Latent dimensions", "coefficient", "value", marks=marks))
-        words = ("Distance from the start", "coefficient", "|z − z₀| / |z₀|")
-        draw_panel(right, Panel([distance], *words, marks=marks, zero=True))
+    figure = new_figure(8.0, 3.5)
+    strip, below = split_rows(figure, (1.0, 2.6))
+    title = f"Operator {facts['operator']}, {verdict}"
+    outlined = [(0, 0), (0, len(frames) - 1)]
+    draw_block(strip.subplots(), Block(frames[None], title=title, boxed=outlined))
+    left, right = below.subplots(1, 2)
+    draw_panel(left, Panel(lines, "Latent dimensions", "coefficient", "value", marks=marks))
+    words = ("Distance from the start", "coefficient", "|z − z₀| / |z₀|")
+    draw_panel(right, Panel([distance], *words, marks=marks, zero=True))
     return figure
 
 

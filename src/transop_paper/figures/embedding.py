@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 
-from transop.plotting import COLOURS, INK, MUTED, SCALE_MAP, look, new_figure, split_columns
+from transop.plotting import COLOURS, INK, MUTED, SCALE_MAP, new_figure, split_columns
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun, as_array
 
@@ -46,22 +46,21 @@ def draw(numbers: Numbers) -> Figure:
     """Draw the plane with images, and once per operator in the colours of its scale."""
     points, names = numbers["points"], numbers.facts["operators"]
     columns = 2 if len(names) > 2 else 1
-    with look():
-        figure = new_figure(5.4 + 2.5 * columns, 5.4)
-        left, right = split_columns(figure, (5.4, 2.5 * columns))
-        _scatter_images(left.subplots(), points, numbers["images"], numbers["labels"])
-        grid = right.subplots(-(-len(names) // columns), columns, squeeze=False)
-        for axes, values, m in zip(grid.flat, numbers["scales"].T, names, strict=False):
-            order = np.argsort(values)  # the large ones on top
-            low, high = np.quantile(values, (0.02, 0.98))
-            x, y = points[order].T
-            axes.scatter(x, y, c=values[order], s=5, cmap=SCALE_MAP, vmin=low, vmax=high)
-            axes.set_title(f"operator {m}", fontsize=8.5)
-            words = f"blue {low:.2g}, yellow {high:.2g}"
-            axes.set_xlabel(words, fontsize=7, color=MUTED, labelpad=2)
-            _bare(axes)
-        for axes in grid.flat[len(names) :]:
-            axes.set_axis_off()
+    figure = new_figure(5.4 + 2.5 * columns, 5.4)
+    left, right = split_columns(figure, (5.4, 2.5 * columns))
+    _scatter_images(left.subplots(), points, numbers["images"], numbers["labels"])
+    grid = right.subplots(-(-len(names) // columns), columns, squeeze=False)
+    for axes, values, m in zip(grid.flat, numbers["scales"].T, names, strict=False):
+        order = np.argsort(values)  # the large ones on top
+        low, high = np.quantile(values, (0.02, 0.98))
+        x, y = points[order].T
+        axes.scatter(x, y, c=values[order], s=5, cmap=SCALE_MAP, vmin=low, vmax=high)
+        axes.set_title(f"operator {m}", fontsize=8.5)
+        words = f"blue {low:.2g}, yellow {high:.2g}"
+        axes.set_xlabel(words, fontsize=7, color=MUTED, labelpad=2)
+        _bare(axes)
+    for axes in grid.flat[len(names) :]:
+        axes.set_axis_off()
     return figure
 
 

@@ -22,7 +22,6 @@ from transop_paper.figures.paper_run import (
     OUR_METHOD,
     PaperRun,
     as_array,
-    model_of,
 )
 
 _TIMES = np.arange(0, 3.01, 0.25)
@@ -85,11 +84,12 @@ def compute(run: PaperRun) -> Numbers:
 
 def _path_model(run: PaperRun, method: str) -> PathModel:
     """Give the model that draws a method's paths."""
-    model = model_of(run, method)
-    if method == OUR_METHOD:
-        model = copy.copy(run.model)  # shares the weights, not the sparsity weight
-        model.sparsity_weight = SPARSITY_WEIGHT
-    return model  # type: ignore[return-value]
+    if method != OUR_METHOD:
+        rival: PathModel = run.companion(method)
+        return rival
+    model = copy.copy(run.model)  # shares the weights, not the sparsity weight
+    model.sparsity_weight = SPARSITY_WEIGHT
+    return model
 
 
 def draw(numbers: Numbers) -> Figure:

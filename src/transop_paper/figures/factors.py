@@ -20,7 +20,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from transop.plotting import heat_map, look, new_figure, outline_cell
+from transop.plotting import heat_map, new_figure, outline_cell
 from transop_paper.faces.drawing import FACTORS
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.operator_paths import follow, natural_unit
@@ -134,21 +134,20 @@ def draw(numbers: Numbers) -> Figure:
         f"{name.replace('_', ' ')}  ({share:.0%})"
         for name, share in zip(facts["factors"], numbers["explained"].clip(0), strict=True)
     ]
-    with look():
-        width = 2.6 + 0.3 * max(len(order), 8)
-        figure = new_figure(width, max(2.2, 0.24 * len(labels) + 0.9))
-        axes = figure.subplots()
-        heat_map(
-            axes,
-            ratio[order].T,
-            row_labels=labels,
-            column_labels=[str(facts["operators"][m]) for m in order],
-            x_label="operator",
-            colour_label="move, relative to a random one",
-        )
-        for column, m in enumerate(order):
-            outline_cell(axes, tops[m], column)
-        axes.set_title("What each operator moves")
+    width = 2.6 + 0.3 * max(len(order), 8)
+    figure = new_figure(width, max(2.2, 0.24 * len(labels) + 0.9))
+    axes = figure.subplots()
+    heat_map(
+        axes,
+        ratio[order].T,
+        row_labels=labels,
+        column_labels=[str(facts["operators"][m]) for m in order],
+        x_label="operator",
+        colour_label="move, relative to a random one",
+    )
+    for column, m in enumerate(order):
+        outline_cell(axes, tops[m], column)
+    axes.set_title("What each operator moves")
     return figure
 
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from transop.artifacts import read_json, write_atomically, write_json
 from transop.errors import ArtifactError
-from transop.plotting import About, save_figure
+from transop.plotting import About, look, save_figure
 from transop_paper.figures.paper_run import PaperRun
 
 _SMALL = 400  # arrays up to so many entries stand in the JSON file too, for readers and scripts
@@ -72,9 +72,14 @@ class PaperFigure:
     words: str | None  # its file's docstring: a title, then what it shows and how to read it
     paper: str  # where the paper shows it, e.g. "Figure 4"
     compute: Callable[[PaperRun], Numbers]  # numbers from a trained run
-    draw: Callable[[Numbers], Figure]  # a picture from the numbers alone
+    paint: Callable[[Numbers], Figure]  # a picture from the numbers alone
     needs: tuple[str, ...] = ("operators",)  # training phases the run must have been through
     columns: tuple[str, ...] = ()  # what its images must come with: labels, attributes or factors
+
+    def draw(self, numbers: Numbers) -> Figure:
+        """Draw the picture in the look that all figures share."""
+        with look():
+            return self.paint(numbers)
 
     @property
     def about(self) -> About:

@@ -16,7 +16,7 @@ from matplotlib.ticker import EngFormatter
 from torch import Tensor
 
 from transop.inference import ConvergenceWarning, infer_coefficients
-from transop.plotting import COLOURS, FAINT, MUTED, look, new_figure
+from transop.plotting import COLOURS, FAINT, MUTED, new_figure
 from transop_paper.contenders import ALL_SOLVERS
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun
@@ -58,35 +58,34 @@ def draw(numbers: Numbers) -> Figure:
     facts, seconds, objective = numbers.facts, numbers["seconds"], numbers["objective"]
     middle = np.median(seconds, axis=1)
     order, readable = np.argsort(-middle), EngFormatter("s")
-    with look():
-        figure = new_figure(7.2, 0.42 * len(order) + 1.1)
-        axes = figure.add_subplot(
-            title=f"{facts['n_pairs']} pairs, latent {facts['dimension']}, "
-            f"{facts['n_operators']} operators"
+    figure = new_figure(7.2, 0.42 * len(order) + 1.1)
+    axes = figure.add_subplot(
+        title=f"{facts['n_pairs']} pairs, latent {facts['dimension']}, "
+        f"{facts['n_operators']} operators"
+    )
+    for place, i in enumerate(order):
+        colour = COLOURS[0] if place == len(order) - 1 else MUTED
+        axes.plot([middle.min(), middle[i]], [place, place], color=FAINT, linewidth=5, zorder=0)
+        axes.plot(seconds[i], np.full(len(seconds[i]), place), ".", color=colour, alpha=0.35)
+        axes.plot(middle[i], place, "o", color=colour, markersize=7)
+        share = objective[i] / objective.min()
+        axes.annotate(
+            f"  {readable(float(f'{middle[i]:.3g}'))}  (objective {share:.3f} x the best)",
+            (seconds[i].max(), place),
+            xytext=(7, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color=colour,
         )
-        for place, i in enumerate(order):
-            colour = COLOURS[0] if place == len(order) - 1 else MUTED
-            axes.plot([middle.min(), middle[i]], [place, place], color=FAINT, linewidth=5, zorder=0)
-            axes.plot(seconds[i], np.full(len(seconds[i]), place), ".", color=colour, alpha=0.35)
-            axes.plot(middle[i], place, "o", color=colour, markersize=7)
-            share = objective[i] / objective.min()
-            axes.annotate(
-                f"  {readable(float(f'{middle[i]:.3g}'))}  (objective {share:.3f} x the best)",
-                (seconds[i].max(), place),
-                xytext=(7, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8,
-                color=colour,
-            )
-        axes.set_yticks(range(len(order)), labels=[facts["solvers"][i] for i in order])
-        axes.set_xscale("log")
-        axes.set_xlabel("seconds for a batch")
-        axes.set_xlim(right=seconds.max() * 100)
-        axes.grid(axis="x")
-        axes.set_axisbelow(True)
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
+    axes.set_yticks(range(len(order)), labels=[facts["solvers"][i] for i in order])
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds for a batch")
+    axes.set_xlim(right=seconds.max() * 100)
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
     return figure
 
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from transop.errors import UserError
-from transop.plotting import INK, SCALE_MAP, Block, draw_block, look, outline_cell
+from transop.plotting import INK, SCALE_MAP, Block, draw_block, outline_cell
 from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches
 from transop_paper.figures.operator_paths import follow, natural_unit, operator_strips
 from transop_paper.figures.paper_run import PaperRun, as_array
@@ -122,16 +122,15 @@ def draw(numbers: Numbers) -> Figure:
     n_operators, n_images, n_frames = strips.shape[:3]
     table, strip = _COLUMN * len(facts["measures"]), _ROW * n_frames
     size = (_NAMES + table + n_images * (strip + 0.15), n_operators * _ROW + _HEAD)
-    with look():
-        figure = Figure(figsize=size, facecolor="white")
-        height = n_operators * _ROW
-        _draw_table(axes_in_inches(figure, _NAMES, 0, table, height), numbers)
-        for k in range(n_images):
-            left = _NAMES + table + 0.15 + k * (strip + 0.15)
-            axes = axes_in_inches(figure, left, 0, strip, height)
-            boxed = [(row, n_frames // 2) for row in range(n_operators)]
-            draw_block(axes, Block(strips[:, k], boxed=boxed))
-            axes.set_aspect("auto")
+    figure = Figure(figsize=size, facecolor="white")
+    height = n_operators * _ROW
+    _draw_table(axes_in_inches(figure, _NAMES, 0, table, height), numbers)
+    for k in range(n_images):
+        left = _NAMES + table + 0.15 + k * (strip + 0.15)
+        axes = axes_in_inches(figure, left, 0, strip, height)
+        boxed = [(row, n_frames // 2) for row in range(n_operators)]
+        draw_block(axes, Block(strips[:, k], boxed=boxed))
+        axes.set_aspect("auto")
     return figure
 
 

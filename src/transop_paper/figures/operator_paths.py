@@ -55,12 +55,9 @@ def operator_strips(
     return np.stack(strips), np.array(units)
 
 
-def strip_blocks(
-    strips: np.ndarray, titles: Sequence[str], colour: str, *, outlined: int | None = None
-) -> list[Block]:
-    """Draw one block per strip of images, a column outlined: the middle one if none is named."""
-    column = strips.shape[2] // 2 if outlined is None else outlined
-    boxed = [(row, column) for row in range(strips.shape[1])]
+def strip_blocks(strips: np.ndarray, titles: Sequence[str], colour: str) -> list[Block]:
+    """Draw one block per strip of images, the middle column outlined."""
+    boxed = [(row, strips.shape[2] // 2) for row in range(strips.shape[1])]
     return [
         Block(frames, title=title, boxed=boxed, colour=colour)
         for frames, title in zip(strips, titles, strict=False)

@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 
 from transop.operators import eigenvalues, largest_real_part
-from transop.plotting import COLOURS, MUTED, look, new_figure
+from transop.plotting import COLOURS, MUTED, new_figure
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun, as_array
 
@@ -37,26 +37,25 @@ def compute(run: PaperRun) -> Numbers:
 def draw(numbers: Numbers) -> Figure:
     """Draw sorted largest real parts, and all eigenvalues in the complex plane."""
     reach = 0.0
-    with look():
-        figure = new_figure(8.2, 3.4)
-        left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
-        for name, colour, marker in zip(numbers.facts["strategies"], COLOURS, "o^sD", strict=False):
-            largest = numbers[f"{name}.largest"]
-            place, style = range(1, len(largest) + 1), {"marker": marker, "color": colour}
-            left.plot(place, largest, markersize=5, label=f"{name} pairs", **style)
-            values = numbers[f"{name}.eigenvalues"].reshape(-1, 2)
-            dots = {**style, "linestyle": "", "markersize": 3.5, "markeredgewidth": 0}
-            right.plot(*values.T, alpha=0.55, **dots)
-            reach = max(reach, 1.08 * float(np.abs(values).max()))
-        left.set(xlabel="operator, sorted", ylabel="largest |real part|", ylim=(0, None))
-        left.set_title("Distance from marginal stability", fontsize=9)
-        left.legend(fontsize=8)
-        left.grid(axis="y")
-        right.axvline(0, color=MUTED, linewidth=0.8, zorder=0)
-        reach = reach or 1.0
-        right.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-        right.set(xlabel="real part", ylabel="imaginary part")
-        right.set_title("All eigenvalues", fontsize=9)
+    figure = new_figure(8.2, 3.4)
+    left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
+    for name, colour, marker in zip(numbers.facts["strategies"], COLOURS, "o^sD", strict=False):
+        largest = numbers[f"{name}.largest"]
+        place, style = range(1, len(largest) + 1), {"marker": marker, "color": colour}
+        left.plot(place, largest, markersize=5, label=f"{name} pairs", **style)
+        values = numbers[f"{name}.eigenvalues"].reshape(-1, 2)
+        dots = {**style, "linestyle": "", "markersize": 3.5, "markeredgewidth": 0}
+        right.plot(*values.T, alpha=0.55, **dots)
+        reach = max(reach, 1.08 * float(np.abs(values).max()))
+    left.set(xlabel="operator, sorted", ylabel="largest |real part|", ylim=(0, None))
+    left.set_title("Distance from marginal stability", fontsize=9)
+    left.legend(fontsize=8)
+    left.grid(axis="y")
+    right.axvline(0, color=MUTED, linewidth=0.8, zorder=0)
+    reach = reach or 1.0
+    right.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+    right.set(xlabel="real part", ylabel="imaginary part")
+    right.set_title("All eigenvalues", fontsize=9)
     return figure
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transop.operators import transport_path
-from transop.plotting import COLOURS, FAINT, INK, look, new_figure, split_rows
+from transop.plotting import COLOURS, FAINT, INK, new_figure, split_rows
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun, as_array
 
@@ -49,16 +49,15 @@ def draw(numbers: Numbers) -> Figure:
     rows = [-(-len(numbers[name]) // columns) for name in names]
     # All panels have the same height, so that a path that runs away can be seen to.
     limit = float(2.5 * np.abs(numbers[names[0]][:, _POINTS // 2]).max())
-    with look():
-        figure = new_figure(1.15 * columns + 0.4, sum(1.05 * r + 0.35 for r in rows))
-        for part, name, n_rows in zip(split_rows(figure, rows), names, rows, strict=True):
-            part.suptitle(f"{name} pairs", x=0.01, ha="left", fontsize=9.5, fontweight="bold")
-            grid = part.subplots(n_rows, columns, squeeze=False, sharex=True, sharey=True)
-            grid[0, 0].set_ylim(-limit, limit)
-            for m, (axes, path) in enumerate(zip(grid.flat, numbers[name], strict=False)):
-                _draw_operator(axes, numbers["coefficients"], path, str(m))
-            for axes in grid.flat[len(numbers[name]) :]:
-                axes.set_axis_off()
+    figure = new_figure(1.15 * columns + 0.4, sum(1.05 * r + 0.35 for r in rows))
+    for part, name, n_rows in zip(split_rows(figure, rows), names, rows, strict=True):
+        part.suptitle(f"{name} pairs", x=0.01, ha="left", fontsize=9.5, fontweight="bold")
+        grid = part.subplots(n_rows, columns, squeeze=False, sharex=True, sharey=True)
+        grid[0, 0].set_ylim(-limit, limit)
+        for m, (axes, path) in enumerate(zip(grid.flat, numbers[name], strict=False)):
+            _draw_operator(axes, numbers["coefficients"], path, str(m))
+        for axes in grid.flat[len(numbers[name]) :]:
+            axes.set_axis_off()
     return figure
 
 

@@ -79,6 +79,8 @@ class PaperRun(Run):
 
     def companion(self, name: str) -> Any:
         """Give a model of the comparison by name; each is found once, trained if need be."""
+        if name == OUR_METHOD:
+            return self.model
         if name not in self._companions:
             with torch.enable_grad():
                 if name in self.given:
@@ -131,11 +133,6 @@ class PaperRun(Run):
             distance = (latents[members] - latents[members].mean(0)).norm(dim=1)
             chosen.append(rows[members[int(distance.argmin())]])
         return np.array(chosen)
-
-
-def model_of(run: PaperRun, method: str) -> object:
-    """Give the model of a method: ours, or the companion of that name."""
-    return run.model if method == OUR_METHOD else run.companion(method)
 
 
 def as_array(tensor: Tensor) -> np.ndarray:

@@ -13,14 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transop.evaluation import PathModel, same_class_pairs
-from transop.plotting import FAINT, INK, MUTED, Block, draw_block, image_gap, look, new_figure
+from transop.plotting import FAINT, INK, MUTED, Block, draw_block, image_gap, new_figure
 from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches
 from transop_paper.figures.paper_run import (
     METHOD_COLOURS,
     METHOD_NAMES,
     PaperRun,
     as_array,
-    model_of,
 )
 
 _TIMES = np.arange(0, 2.76, 0.25)
@@ -35,7 +34,7 @@ def compute(run: PaperRun) -> Numbers:
     start, end = run.dataset.batch(first), run.dataset.batch(second)
     frames, probability = [], []
     for method in METHOD_NAMES:
-        model: PathModel = model_of(run, method)  # type: ignore[assignment]
+        model: PathModel = run.companion(method)
         z0, z1 = model.encode(start), model.encode(end)
         path = model.latent_path(z0, z1, torch.tensor(_TIMES).to(z0))
         images = model.decode(path.flatten(0, 1))
@@ -66,21 +65,20 @@ def draw(numbers: Numbers) -> Figure:
     strip_width, strip_height = len(times) * _IMAGE, len(methods) * _IMAGE * height / width
     each = _TITLE + strip_height + _GAP + _CURVE + _FOOT
     size = (_LEFT + strip_width + _RIGHT, len(frames) * each)
-    with look():
-        figure = new_figure(*size)
-        figure.set_layout_engine("none")
-        for i, label in enumerate(numbers.facts["labels"]):
-            top = size[1] - i * each - _TITLE - strip_height
-            images = axes_in_inches(figure, _LEFT, top, strip_width, strip_height)
-            draw_block(images, Block(frames[i], row_labels=names, boxed=boxed))
-            images.set_title(f"class {label}", loc="left", fontsize=9, pad=4, color=INK)
-            for text, colour in zip(images.get_yticklabels(), colours, strict=True):
-                text.set_color(colour)
-            axes = axes_in_inches(figure, _LEFT, top - _GAP - _CURVE, strip_width, _CURVE)
-            for values, colour in zip(numbers["probability"][i], colours, strict=True):
-                axes.plot(times, values, color=colour)
-            _finish_curve(axes, times, width)
-        axes.set_xlabel("path multiplier t")
+    figure = new_figure(*size)
+    figure.set_layout_engine("none")
+    for i, label in enumerate(numbers.facts["labels"]):
+        top = size[1] - i * each - _TITLE - strip_height
+        images = axes_in_inches(figure, _LEFT, top, strip_width, strip_height)
+        draw_block(images, Block(frames[i], row_labels=names, boxed=boxed))
+        images.set_title(f"class {label}", loc="left", fontsize=9, pad=4, color=INK)
+        for text, colour in zip(images.get_yticklabels(), colours, strict=True):
+            text.set_color(colour)
+        axes = axes_in_inches(figure, _LEFT, top - _GAP - _CURVE, strip_width, _CURVE)
+        for values, colour in zip(numbers["probability"][i], colours, strict=True):
+            axes.plot(times, values, color=colour)
+        _finish_curve(axes, times, width)
+    axes.set_xlabel("path multiplier t")
     return figure
 
 

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transop.plotting import COLOURS, INK, MUTED, compose_grid, look, outline_cell
+from transop.plotting import COLOURS, INK, MUTED, compose_grid, outline_cell
 from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches
 from transop_paper.figures.paper_run import PaperRun, as_array
 from transop_paper.scarce.corruptions import KINDS, SWEEPS
@@ -120,18 +120,17 @@ def draw(numbers: Numbers) -> Figure:
     table = _ROW * len(facts["rows"])
     part = _TITLE + table + _GAP + _CURVES + _GAP
     height = len(accuracy) * part + _COLUMN + 0.7
-    with look():
-        figure = Figure(figsize=(width, height), facecolor="white")
-        top = height - 0.7 - _COLUMN
-        strip = axes_in_inches(figure, _LEFT, top, _COLUMN * len(shown), _COLUMN)
-        _draw_examples(strip, numbers["examples"], shown)
-        for size, values in zip(facts["n_per_class"], accuracy, strict=True):
-            low = top - _TITLE - table
-            axes = axes_in_inches(figure, _LEFT, low, _COLUMN * len(shown), table)
-            axes.set_title(f"{size} labelled images per class")
-            _draw_table(axes, values[:, :, places].mean(1), facts["rows"])
-            _draw_curves(figure, low - _GAP - _CURVES, values, facts)
-            top -= part
+    figure = Figure(figsize=(width, height), facecolor="white")
+    top = height - 0.7 - _COLUMN
+    strip = axes_in_inches(figure, _LEFT, top, _COLUMN * len(shown), _COLUMN)
+    _draw_examples(strip, numbers["examples"], shown)
+    for size, values in zip(facts["n_per_class"], accuracy, strict=True):
+        low = top - _TITLE - table
+        axes = axes_in_inches(figure, _LEFT, low, _COLUMN * len(shown), table)
+        axes.set_title(f"{size} labelled images per class")
+        _draw_table(axes, values[:, :, places].mean(1), facts["rows"])
+        _draw_curves(figure, low - _GAP - _CURVES, values, facts)
+        top -= part
     return figure
 
 

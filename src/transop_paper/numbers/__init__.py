@@ -22,7 +22,7 @@ from transop_paper.numbers.layout import Measurements, interval
 from transop_paper.numbers.quality import QUALITY
 from transop_paper.numbers.speed import SPEED
 
-__all__ = ["TABLES", "interval", "marked_tables", "refresh", "refresh_pages", "render"]
+__all__ = ["TABLES", "interval", "refresh", "refresh_pages", "render"]
 
 # Name in a page's mark, and the function that writes the table.
 TABLES = {**QUALITY, **SPEED}
@@ -48,11 +48,6 @@ def render(name: str, read: Measurements) -> str:
     if name not in TABLES:
         raise UserError(f"there is no table {show(name)}; choose from {', '.join(TABLES)}")
     return TABLES[name](read)
-
-
-def marked_tables(text: str) -> list[str]:
-    """List the names of the marked tables of a page."""
-    return [found["name"] for found in _BLOCK.finditer(text)]
 
 
 def refresh_pages(root: Path) -> list[Path]:

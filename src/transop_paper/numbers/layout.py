@@ -15,6 +15,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
 
 
+def from_file(
+    name: str, lay_out: Callable[..., str], **options: Any
+) -> Callable[[Measurements], str]:
+    """Make a table from one file of measurements."""
+    return lambda read: lay_out(read(name), **options)
+
+
 def interval(values: Sequence[float], *, unit: float = 100, digits: int = 1, sign: str = "") -> str:
     """Write mean and half width of the 95 % interval (Student's t); no width of equal values."""
     from scipy.stats import t as student
@@ -30,3 +37,8 @@ def amount(value: float, digits: int = 3) -> str:
     """Write a number with so many significant digits, thousands separated."""
     shown = f"{value:.{digits}g}"
     return f"{float(shown):,.0f}" if abs(float(shown)) >= 100 else f"{float(shown):g}"
+
+
+def percent(share: float) -> str:
+    """Write a share of one as a whole number of percent."""
+    return f"{100 * share:.0f} %"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
-from transop_paper.numbers.layout import Measurements, interval, table
+from transop_paper.numbers.layout import Measurements, from_file, interval, percent, table
+
+Measured = dict[str, Any]  # the content of a JSON file
 
 _MOVES = (
     "operators, one scale each",
@@ -18,10 +19,10 @@ _MOVES = (
 )
 _SETS = {"fruits": "fruits", "celeba": "CelebA"}
 _LENGTHS = (0.4, 0.8, 1.6)
+_RECIPES = ("mnist", "fashion")
 
 
-def _kept_identity(read: Measurements, *, file: str, title: str) -> str:
-    measured = read(file)
+def _kept_identity(measured: Measured, title: str) -> str:
     lengths = [f"{length:.1f}" for length in measured["runs"][0]["curves"][0]["length"]]
     names = {
         "labels": "coefficient encoder, labels",
@@ -35,8 +36,7 @@ def _kept_identity(read: Measurements, *, file: str, title: str) -> str:
     return table([f"{title}, scales from", *lengths], rows)
 
 
-def _embeddings(read: Measurements, *, part: str, key: str, head: str, sign: str = "") -> str:
-    measured = read("embeddings")
+def _embeddings(measured: Measured, part: str, key: str, head: str, sign: str = "") -> str:
     rows = [
         [
             move,
@@ -52,8 +52,8 @@ def _embeddings(read: Measurements, *, part: str, key: str, head: str, sign: str
     return table([head, *columns], rows)
 
 
-def _embedding_paths(read: Measurements) -> str:
-    found = read("embeddings")["celeba"]["results"]
+def _embedding_paths(measured: Measured) -> str:
+    found = measured["celeba"]["results"]
     lines = {
         "path of operators": "path of operators",
         "straight line": "straight line",
@@ -70,8 +70,8 @@ def _embedding_paths(read: Measurements) -> str:
     return table(["CelebA", "t = 0.5", "1", "1.5", "2", "3"], rows)
 
 
-def _embedding_turns(read: Measurements) -> str:
-    found = read("embeddings")["fruits"]["results"]
+def _embedding_turns(measured: Measured) -> str:
+    found = measured["fruits"]["results"]
     known, unknown, again = "turn, held-out angles", "turn, held-out objects", "turn again"
     asked = {
         "known objects at held-out angles": [
@@ -102,8 +102,7 @@ def _embedding_turns(read: Measurements) -> str:
     return table(["", "method", "hits"], rows)
 
 
-def _operator_names(read: Measurements) -> str:
-    measured = read("operator-names-mnist")
+def _operator_names(measured: Measured) -> str:
     facts, arrays = measured["facts"], measured["arrays"]
     measures, units = facts["measures"], facts["units"]
     rows = []
@@ -118,7 +117,7 @@ def _operator_names(read: Measurements) -> str:
                 measures[first],
                 f"{effect[first]:.2f} ± {arrays['half_width'][place][first]:.2f}",
                 f"{abs(arrays['slope'][place][first]):.1f} {unit}",
-                f"{100 * arrays['agreement'][place][first]:.0f} %",
+                percent(arrays["agreement"][place][first]),
                 f"{measures[second]} {effect[second]:.2f}",
             ]
         )
@@ -126,20 +125,18 @@ def _operator_names(read: Measurements) -> str:
     return table(head, rows)
 
 
-def _attributes(read: Measurements) -> str:
-    measured = read("attributes-celeba")
+def _attributes(measured: Measured) -> str:
     facts = measured["facts"]
     columns = (facts["attributes"], facts["best"], facts["best_share"])
     found = list(zip(*columns, measured["arrays"]["n_starts"], strict=True))
     rows = [
-        [name.replace("_", " "), str(best), f"{100 * share:.0f} %", f"{starts:.0f}"]
+        [name.replace("_", " "), str(best), percent(share), f"{starts:.0f}"]
         for name, best, share, starts in sorted(found, key=lambda row: -row[2])
     ]
     return table(["attribute", "best operator", "share", "starts"], rows)
 
 
-def _kill_and_resume(read: Measurements) -> str:
-    measured = read("kill-and-resume")
+def _kill_and_resume(measured: Measured) -> str:
     aims = ", ".join(
         f"{aim.replace('_', ' ')} {count}"
         for aim, count in sorted(measured["kills_by_aim"].items())
@@ -155,8 +152,8 @@ def _kill_and_resume(read: Measurements) -> str:
     )
 
 
-def _attack(read: Measurements) -> str:
-    kinds = read("attack")["by_kind"]
+def _attack(measured: Measured) -> str:
+    kinds = measured["by_kind"]
     keys = ("tried", "used", "refused")
     total = {key: sum(row.get(key, 0) for row in kinds.values()) for key in keys}
     rows = [
@@ -166,9 +163,9 @@ def _attack(read: Measurements) -> str:
     return table(["kind", *keys], rows)
 
 
-def _recipes(read: Measurements, *, file: str) -> str:
+def _recipes(measured: Measured) -> str:
     """One column of all seeds, separated by slashes."""
-    runs = read(file)["runs"]
+    runs = measured["runs"]
 
     def each(phase: str, fact: str, form: str, factor: float = 1) -> str:
         values = [run["phases"].get(phase, {}).get(fact) for run in runs]
@@ -196,9 +193,9 @@ def _recipes(read: Measurements, *, file: str) -> str:
     return table(["quantity", f"seeds {seeds}"], rows)
 
 
-def _extrapolation(read: Measurements, *, file: str) -> str:
+def _extrapolation(measured: Measured) -> str:
     """Accuracy of paths and control by position, mean over seeds."""
-    runs = read(file)["runs"]
+    runs = measured["runs"]
     times = runs[0]["times"]
 
     def row(
@@ -215,9 +212,9 @@ def _extrapolation(read: Measurements, *, file: str) -> str:
     return table(["t", *(f"{t:g}" for t in times)], rows)
 
 
-def _table1(read: Measurements, *, file: str) -> str:
+def _table1(measured: Measured) -> str:
     rows = []
-    for row in read(file)["rows"]:
+    for row in measured["rows"]:
         paper = row["paper"]
         cells = [row["title"], row["labels_used"], f"{row['mean']:.1f} ± {row['deviation']:.1f}"]
         cells.append("" if paper is None else f"{paper[0]:.1f} ± {paper[1]:.1f}")
@@ -227,29 +224,33 @@ def _table1(read: Measurements, *, file: str) -> str:
 
 # Name in a page's mark, and how the table is written.
 QUALITY: dict[str, Callable[[Measurements], str]] = {
-    "kept-identity-mnist": partial(_kept_identity, file="kept-identity-mnist", title="MNIST"),
-    "kept-identity-fashion": partial(
-        _kept_identity, file="kept-identity-fashion", title="Fashion-MNIST"
+    "kept-identity-mnist": from_file("kept-identity-mnist", _kept_identity, title="MNIST"),
+    "kept-identity-fashion": from_file(
+        "kept-identity-fashion", _kept_identity, title="Fashion-MNIST"
     ),
-    "kept-identity-celeba": partial(
-        _kept_identity, file="kept-identity-celeba", title="CelebA, sixteen attributes"
+    "kept-identity-celeba": from_file(
+        "kept-identity-celeba", _kept_identity, title="CelebA, sixteen attributes"
     ),
-    "embeddings-moves": partial(_embeddings, part="moves", key="linear", head="move of length"),
-    "embeddings-few-labels": partial(
-        _embeddings, part="few labels", key="gain", head="copies moved by", sign="+"
+    "embeddings-moves": from_file(
+        "embeddings", _embeddings, part="moves", key="linear", head="move of length"
     ),
-    "embeddings-paths": _embedding_paths,
-    "embeddings-turns": _embedding_turns,
-    "operator-names-mnist": _operator_names,
-    "attributes-celeba": _attributes,
-    "kill-and-resume": _kill_and_resume,
-    "attack": _attack,
-    "recipe-mnist": partial(_recipes, file="recipe-mnist"),
-    "recipe-fashion": partial(_recipes, file="recipe-fashion"),
-    "extrapolation-mnist": partial(_extrapolation, file="extrapolation-mnist"),
-    "extrapolation-fashion": partial(_extrapolation, file="extrapolation-fashion"),
-    "table1-mnist": partial(_table1, file="table1-mnist"),
-    "table1-fashion": partial(_table1, file="table1-fashion"),
-    "table1-three-mnist": partial(_table1, file="table1-three-mnist"),
-    "table1-three-fashion": partial(_table1, file="table1-three-fashion"),
+    "embeddings-few-labels": from_file(
+        "embeddings", _embeddings, part="few labels", key="gain", head="copies moved by", sign="+"
+    ),
+    "embeddings-paths": from_file("embeddings", _embedding_paths),
+    "embeddings-turns": from_file("embeddings", _embedding_turns),
+    "operator-names-mnist": from_file("operator-names-mnist", _operator_names),
+    "attributes-celeba": from_file("attributes-celeba", _attributes),
+    "kill-and-resume": from_file("kill-and-resume", _kill_and_resume),
+    "attack": from_file("attack", _attack),
+    **{f"recipe-{name}": from_file(f"recipe-{name}", _recipes) for name in _RECIPES},
+    **{
+        f"extrapolation-{name}": from_file(f"extrapolation-{name}", _extrapolation)
+        for name in _RECIPES
+    },
+    **{
+        f"{which}-{name}": from_file(f"{which}-{name}", _table1)
+        for which in ("table1", "table1-three")
+        for name in _RECIPES
+    },
 }

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from transop_paper.numbers.layout import Measurements, amount, table
+from transop_paper.numbers.layout import Measurements, amount, from_file, percent, table
+
+Measured = dict[str, Any]  # the content of a JSON file
 
 _PHASES = ("autoencoder", "operators", "fine_tuning", "classifier", "coefficient_encoder")
 
 
-def _large_sets(read: Measurements) -> str:
-    measured = read("large-sets")
+def _large_sets(measured: Measured) -> str:
     sizes, growth = measured["results"], measured["growth"]
     names = list(sizes[0]["steps"])[1:]
     rows = []
@@ -32,8 +32,8 @@ def _large_sets(read: Measurements) -> str:
     return table(["images", *(f"{one['n_images']:,}" for one in sizes), "growth"], rows)
 
 
-def _two_processes(read: Measurements) -> str:
-    speed = read("two-processes")["speed_up"]
+def _two_processes(measured: Measured) -> str:
+    speed = measured["speed_up"]
     columns = (*_PHASES, "whole command")
     rows = [
         [name, *(f"{row[column]:.1f}" for column in columns)]
@@ -43,8 +43,9 @@ def _two_processes(read: Measurements) -> str:
     return table(["", *head], rows)
 
 
-def _inference(read: Measurements, *, place: int) -> str:
-    report = read("inference")["sizes"][place]
+def inference(measured: Measured, place: int) -> str:
+    """Compare all solvers at one size."""
+    report = measured["sizes"][place]
     size = report["size"]
     rows = []
     for run in report["runs"]:
@@ -58,7 +59,7 @@ def _inference(read: Measurements, *, place: int) -> str:
                 f"{run['objective']:.5f}",
                 "" if worst is None else f"{worst:.4f}",
                 f"{run['non_zeros']:.1f}",
-                _percent(run["converged"]),
+                percent(run["converged"]),
             ]
         )
     title = f"latent {size['dimension']}, {size['n_operators']} operators, {size['n_pairs']} pairs"
@@ -66,9 +67,10 @@ def _inference(read: Measurements, *, place: int) -> str:
     return table([title, *columns], rows)
 
 
-def _inference_sweep(read: Measurements) -> str:
-    found: dict[tuple[int, ...], list[dict[str, Any]]] = {}
-    for point in read("inference")["sweep"]:
+def inference_sweep(measured: Measured) -> str:
+    """Compare ours with the reference from few to many dimensions."""
+    found: dict[tuple[int, ...], list[Measured]] = {}
+    for point in measured["sweep"]:
         size = point["size"]
         key = tuple(size[name] for name in ("dimension", "n_blocks", "n_operators", "n_pairs"))
         found.setdefault(key, []).append(point)
@@ -92,8 +94,8 @@ def _inference_sweep(read: Measurements) -> str:
     return table(head, rows)
 
 
-def _operator_training(read: Measurements) -> str:
-    measured = read("operator-training")
+def operator_training(measured: Measured) -> str:
+    """Compare a step on the operators with one of the authors' algorithm."""
     size = measured["size"]
     rows = [
         [
@@ -111,50 +113,65 @@ def _operator_training(read: Measurements) -> str:
     return table(["", f"per batch of {batch}", f"per epoch of {epoch}", "objective"], rows)
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _augmentation_speed(read: Measurements, *, side: int) -> str:
-    speeds = [one for one in read("augmentation-speed")["speeds"] if one["image_size"] == side]
+def augmentation_speed(measured: Measured, side: int) -> str:
+    """Compare augmentations of images of one size."""
+    speeds = [one for one in measured["speeds"] if one["image_size"] == side]
     rows = [
         [
             one["name"],
             amount(one["images_per_second"]),
             f"{one['over_elastic']:.2f}",
-            "" if one["peak_share"] is None else _percent(one["peak_share"]),
+            "" if one["peak_share"] is None else percent(one["peak_share"]),
         ]
         for one in speeds
     ]
     return table([f"{side} x {side}", "images/s", "/ elastic", "of peak"], rows)
 
 
-def _training_loops(read: Measurements, *, side: int) -> str:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for one in read("training-loops")["speeds"]:
+def training_loops(measured: Measured, side: int) -> str:
+    """Compare training loops on images of one size, in the main process and in workers."""
+    found: dict[str, list[Measured]] = {}
+    for one in measured["speeds"]:
         if one["image_size"] == side:
             found.setdefault(one["augmentation"], []).append(one)
-    rows = []
+    rows, head = [], [f"{side} x {side}"]
     for name, places in found.items():
-        cells = [name]
+        rows.append([name])
         for one in sorted(places, key=lambda one: int(one["workers"])):
-            cells += [amount(one["images_per_second"]), _percent(one["waiting"])]
-            cells.append(f"{one['over_elastic']:.2f}")
-        rows.append(cells)
-    columns = ["images/s", "waiting", "time / elastic"]
-    head = [*(f"main: {c}" for c in columns), *(f"workers: {c}" for c in columns)]
-    return table([f"{side} x {side}", *head], rows)
+            rows[-1] += [amount(one["images_per_second"]), percent(one["waiting"])]
+            rows[-1].append(f"{one['over_elastic']:.2f}")
+    for place in ("main", "workers")[: len(rows[0]) // 3]:
+        head += [f"{place}: {column}" for column in ("images/s", "waiting", "time / elastic")]
+    return table(head, rows)
+
+
+def pairs(measured: Measured) -> str:
+    """List what features and neighbours cost for growing numbers of images."""
+    rows = []
+    for cost in measured["costs"]:
+        whole = cost["all_at_once"]
+        shown = [f"{cost['n_images']:,}"]
+        for step in (cost["features"], cost["search"]):
+            megabytes = step["megabytes"]
+            shown += [amount(step["seconds"]), "" if megabytes is None else amount(megabytes)]
+        shown += ["" if whole is None else amount(whole["seconds"])]
+        rows.append([*shown, amount(cost["table_megabytes"])])
+    if powers := measured["growth"]:
+        both = [f"n^{powers['features']:.2f}", "", f"n^{powers['search']:.2f}"]
+        rows.append(["growth", *both, "", "", ""])
+    columns = ["features, s", "MB", "search, s", "MB", "whole table, s", "MB"]
+    return table(["images", *columns], rows)
 
 
 SPEED: dict[str, Callable[[Measurements], str]] = {
-    "large-sets": _large_sets,
-    "two-processes": _two_processes,
-    "inference-10": partial(_inference, place=0),
-    "inference-32": partial(_inference, place=1),
-    "inference-sweep": _inference_sweep,
-    "operator-training": _operator_training,
-    "augmentation-speed-28": partial(_augmentation_speed, side=28),
-    "augmentation-speed-64": partial(_augmentation_speed, side=64),
-    "training-loops-28": partial(_training_loops, side=28),
-    "training-loops-64": partial(_training_loops, side=64),
+    "large-sets": from_file("large-sets", _large_sets),
+    "two-processes": from_file("two-processes", _two_processes),
+    "inference-10": from_file("inference", inference, place=0),
+    "inference-32": from_file("inference", inference, place=1),
+    "inference-sweep": from_file("inference", inference_sweep),
+    "operator-training": from_file("operator-training", operator_training),
+    "augmentation-speed-28": from_file("augmentation-speed", augmentation_speed, side=28),
+    "augmentation-speed-64": from_file("augmentation-speed", augmentation_speed, side=64),
+    "training-loops-28": from_file("training-loops", training_loops, side=28),
+    "training-loops-64": from_file("training-loops", training_loops, side=64),
 }
