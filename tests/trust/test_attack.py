@@ -38,7 +38,7 @@ def test_the_cage_notices_every_way_to_fall(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     from attacks.probe import PROBES
 
-    options = ["--kinds", "probe", "--cases", str(len(PROBES)), "--seconds", "1"]
+    options = ["--kinds", "probe", "--cases", str(len(PROBES)), "--seconds", "3"]
     code, found, said = attack(tmp_path, *options)
     expected = {name: outcome for name, (_, outcome) in PROBES.items()}
     fallen = {case["case"]: case["outcome"] for case in found["fallen_cases"]}
