@@ -212,14 +212,72 @@ def _extrapolation(measured: Measured) -> str:
     return table(["t", *(f"{t:g}" for t in times)], rows)
 
 
+def _rivals(measured: Measured) -> str:
+    """Accuracy of every method by position on the path, one run."""
+    facts, arrays = measured["facts"], measured["arrays"]
+    shown = [arrays["times"].index(t) for t in (0.5, 1, 1.5, 2, 2.5, 3)]
+    names = {"mae": "operators", "control": "control", "ae": "straight lines, plain autoencoder"}
+    names |= {"cae": "straight lines, contractive", "beta-vae": "straight lines, beta-VAE"}
+    rows = [
+        [names[key], *(f"{100 * accuracy[i]:.1f}" for i in shown)]
+        for key, accuracy in zip(facts["series"], arrays["accuracy"], strict=True)
+    ]
+    return table(["t", *(f"{arrays['times'][i]:g}" for i in shown)], rows)
+
+
 def _table1(measured: Measured) -> str:
     rows = []
     for row in measured["rows"]:
         paper = row["paper"]
-        cells = [row["title"], row["labels_used"], f"{row['mean']:.1f} ± {row['deviation']:.1f}"]
+        cells = [row["title"], row["labels_used"], _accuracy(row), str(row["n_seeds"])]
         cells.append("" if paper is None else f"{paper[0]:.1f} ± {paper[1]:.1f}")
         rows.append(cells)
-    return table(["row", "labels used", "accuracy", "paper"], rows)
+    return table(["row", "labels used", "accuracy", "seeds", "paper"], rows)
+
+
+def _accuracy(row: Mapping[str, Any]) -> str:
+    """Write mean and standard deviation over seeds."""
+    return f"{row['mean']:.1f} ± {row['deviation']:.1f}"
+
+
+def _few_labels(read: Measurements) -> str:
+    """Give the main rows of Table 1 on both data sets."""
+    words = {
+        "none": ("none", "100"),
+        "randaugment": ("RandAugment", "100"),
+        "elastic": ("elastic distortion", "100"),
+        "transport-graph": ("learned moves, ranges without labels", "100"),
+        "transport-graph-guarded": ("learned moves, ranges and guard without labels", "100"),
+        "transport-encoder": ("learned moves, ranges from all labels", "all, for the ranges"),
+        "transport-guarded": (
+            "learned moves, ranges and guard from all labels",
+            "all, for ranges and guard",
+        ),
+    }
+    sets = [{row["row"]: row for row in read(f"table1-{name}")["rows"]} for name in _RECIPES]
+    rows = [
+        [*told, *("" if key not in found else _accuracy(found[key]) for found in sets)]
+        for key, told in words.items()
+    ]
+    seeds = [max(row["n_seeds"] for row in found.values()) for found in sets]
+    head = [f"{name}, {n} seeds" for name, n in zip(("MNIST", "Fashion-MNIST"), seeds, strict=True)]
+    return table(["augmentation", "labels it may use", *head], rows)
+
+
+def _identity(read: Measurements) -> str:
+    """Give the share of labels kept by moves of length 0.3 on both data sets."""
+    words = {
+        "labels": "learned, with all labels",
+        "graph": "learned, without any label",
+        "one fixed scale": "one fixed scale of the same length (control)",
+    }
+    found = [read(f"kept-identity-{name}") for name in _RECIPES]
+    place = [f"{x:.1f}" for x in found[0]["runs"][0]["curves"][0]["length"]].index("0.3")
+    rows = [
+        [told, *(f"{100 * one['mean'][source][place][0]:.1f} %" for one in found)]
+        for source, told in words.items()
+    ]
+    return table(["ranges", "MNIST", "Fashion-MNIST"], rows)
 
 
 # Name in a page's mark, and how the table is written.
@@ -250,7 +308,10 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
     },
     **{
         f"{which}-{name}": from_file(f"{which}-{name}", _table1)
-        for which in ("table1", "table1-three")
+        for which in ("table1", "few-labels", "contest")
         for name in _RECIPES
     },
+    **{f"rivals-{name}": from_file(f"rivals-{name}", _rivals) for name in _RECIPES},
+    "few-labels": _few_labels,
+    "identity": _identity,
 }
