@@ -83,11 +83,8 @@ def _solve_compiled(
     # Not at the top: importing the compiler takes longer than everything else here.
     from transop.inference.gauss_newton_compiled import solve
 
-    arrays = (problem.operators, problem.z0, problem.z1, problem.weights, initial)
-    found = solve(
-        *(tensor.detach().contiguous().numpy() for tensor in arrays),
-        max_iterations,
-        tolerance,
-        torch.get_num_threads(),
-    )
+    tensors = (problem.operators, problem.z0, problem.z1, problem.weights, initial)
+    operators, z0, z1, weights, start = (t.detach().contiguous().numpy() for t in tensors)
+    n_threads = torch.get_num_threads()
+    found = solve(operators, z0, z1, weights, start, max_iterations, tolerance, n_threads)
     return InferenceResult(*(torch.from_numpy(array) for array in found))
