@@ -146,12 +146,6 @@ class Calls(Attack):
         pairs = {"operators": dictionary, "coefficients": rows, "z0": points, "z1": points + 1}
         return {
             "arc_length": (operators.arc_length, flow, ["until"]),
-            "will_overflow": (operators.will_overflow, flow, ["until", "limit"]),
-            "closing_period": (
-                operators.closing_period,
-                {"operators": dictionary},
-                ["tolerance", "max_turns"],
-            ),
             "eigenvalues": (operators.eigenvalues, {"operators": dictionary}, []),
             "largest_real_part": (operators.largest_real_part, {"operators": dictionary}, []),
             "sample_moves": (

@@ -196,8 +196,6 @@ CALLS = {
     **spoil(DATASET.subset, {}, "split"),
     **spoil(transop.Run.open, {"path": "no"}, "path", "device", "offline", "progress"),
     **spoil(operators.arc_length, FLOW, *FLOW, "until"),
-    **spoil(operators.will_overflow, FLOW, *FLOW, "until", "limit"),
-    **spoil(operators.closing_period, {"operators": PSI}, "operators", "tolerance", "max_turns"),
     **spoil(
         operators.sample_moves,
         {"operators": PSI, "points": Z, "scales": C},

@@ -1,4 +1,4 @@
-"""The transport of a group of pairs and its derivative, all pairs of the group in lock step.
+"""The transport of pairs and its derivative: of a group in lock step, or of one pair by blocks.
 
 The number of substeps, of quadrature nodes and of Taylor terms belongs to the group: it is what
 its most demanding pair needs. The other pairs of the group get more precision than they asked
@@ -17,8 +17,11 @@ from transop.inference._simd import (
     compiled,
     fma,
     inlined,
+    is_long,
     larger,
+    largest_lane,
     load,
+    long_rows,
     size_of,
     splat,
     store,
@@ -54,9 +57,9 @@ def _square_sum(rows: Rows, start: int, n: int) -> Any:
 
 @inlined
 def _largest_size(rows: Rows, start: int, n: int) -> Any:
-    """Find the largest size of ``n`` rows, a multiple of four, pair by pair."""
-    low, high = size_of(load(rows, start)), size_of(load(rows, start + 1))
-    for k in range(start, start + n, 2):
+    """Find the largest size of ``n`` rows, lane by lane."""
+    low = high = size_of(load(rows, start))
+    for k in range(start + n % 2, start + n, 2):
         low, high = larger(low, size_of(load(rows, k))), larger(high, size_of(load(rows, k + 1)))
     return larger(low, high)
 
@@ -98,10 +101,10 @@ def form_generator(ws: Workspace, dictionary: Dictionary, blocks: Numbers) -> No
 
 
 @compiled
-def _mirror_generator(ws: Workspace, scale: float) -> None:
+def mirror_generator(ws: Workspace, n_substeps: int) -> None:
     """Divide A by the number of substeps and copy its transpose."""
     d, wide = ws.dimension, ws.wide
-    factor = splat(ws.generator, scale)
+    factor = splat(ws.generator, 1.0 / n_substeps)
     for i in range(d):
         for j in range(d):
             entry = factor * load(ws.generator, i * wide + j)
@@ -109,30 +112,40 @@ def _mirror_generator(ws: Workspace, scale: float) -> None:
             store(ws.mirror, j * wide + i, entry)
 
 
+@inlined
+def _copy(source: Rows, start: int, target: Rows, to: int, n: int) -> None:
+    for i in range(n):
+        store(target, to + i, load(source, start + i))
+
+
 @compiled
-def _expand(ws: Workspace, matrix: Rows, source: Rows, start: int, precision: float) -> int:
-    """List the powers (M^T)^k x of a Taylor series; x starts at a row of ``source``.
+def _expand(
+    ws: Workspace, matrix: Rows, block: int, source: Rows, start: int, precision: float
+) -> int:
+    """List the powers (M^T)^k x of a Taylor series; x starts at a long row of ``source``.
 
     Returns:
         The power of the last term listed: the first one negligible for every pair.
     """
-    wide = ws.wide
-    for i in range(wide):
-        store(ws.terms, i, load(source, start + i))
-    limit = splat(ws.terms, precision) * _largest_size(ws.terms, 0, wide)
+    terms, n = long_rows(ws.terms), ws.long
+    _copy(source, start, terms, 0, n)
+    largest = _largest_size(terms, 0, n)
+    if is_long(terms):  # all lanes belong to the same pair
+        largest = largest_lane(largest)
+    limit = splat(terms, precision) * largest
     k, going, inverse_factorial = 0, True, 1.0
     while going and k < MAX_TERMS - 1:
         k += 1
         inverse_factorial /= k
         multiply_vector(
-            Strided(ws.terms, k * wide, 1, 0),
-            Strided(matrix, 0, 1, wide),
-            Strided(ws.terms, (k - 1) * wide, 0, 1),
-            wide,
-            ws.dimension,
+            Strided(terms, k * n, 1, 0),
+            Strided(long_rows(matrix), block * ws.depth * n, 1, n),
+            Strided(ws.terms, (k - 1) * ws.wide, 0, 1),
+            n,
+            ws.depth,
             False,
         )
-        size = splat(ws.terms, inverse_factorial) * _largest_size(ws.terms, k * wide, wide)
+        size = splat(terms, inverse_factorial) * _largest_size(terms, k * n, n)
         going = any_above(size, limit)
     return k
 
@@ -143,19 +156,23 @@ def _blend(
 ) -> None:
     """Sum the Taylor terms with the powers of every node: the flow at the nodes."""
     multiply_matrix(
-        Strided(target, start, ws.wide, 1),
+        Strided(target, start, ws.long, 1),
         Strided(table, at, MAX_TERMS, 1),
-        Strided(ws.terms, 0, 1, ws.wide),
+        Strided(long_rows(ws.terms), 0, 1, ws.long),
         n_nodes,
-        ws.wide,
+        ws.long,
         n_terms + 1,
         False,
     )
 
 
 @compiled
-def silence_overflowing(ws: Workspace, generator: Rows) -> float:
-    """Zero the generators too large to exponentiate; return the largest norm left."""
+def plan_path(ws: Workspace, rule: Quadrature, matrix: Rows) -> tuple[int, int]:
+    """Choose the number of substeps, and of quadrature nodes in each.
+
+    Zeroes the generators in ``matrix`` that are too large to exponentiate; their norm becomes
+    infinite.
+    """
     largest = 0.0
     for lane in range(ws.n_lanes):
         norm = np.sqrt(ws.norm[0, lane])
@@ -164,43 +181,36 @@ def silence_overflowing(ws: Workspace, generator: Rows) -> float:
         else:  # also if it is NaN
             ws.norm[0, lane] = np.inf
             for ij in range(ws.dimension * ws.wide):
-                generator[ij, lane] = 0.0
-    return largest
+                matrix[ij, lane] = 0.0
+    n_substeps = 1
+    while largest > NORM_PER_SUBSTEP * n_substeps:
+        n_substeps += 2  # odd, so that the middle of the path is a node
+    return n_substeps, rule.few if largest <= rule.norm_for_few * n_substeps else rule.many
 
 
 @compiled
-def move_points(ws: Workspace, rule: Quadrature) -> tuple[int, int]:
+def move_points(ws: Workspace, rule: Quadrature, n_substeps: int, n_nodes: int) -> None:
     """Transport every pair's point, keeping it at every node of its path.
 
     [TRANSPORT]  z1_hat = expm(A) z0
 
-    Fills ``forward`` and ``residual``; gives an infinite norm to generators too large to
-    exponentiate, which count as zero.
-
-    Returns:
-        The number of substeps, and of quadrature nodes in each.
+    Fills ``forward``, block by block and substep by substep, and ``residual``.
     """
-    wide = ws.wide
-    norm = silence_overflowing(ws, ws.generator)
-    n_substeps = 1
-    while norm > NORM_PER_SUBSTEP * n_substeps:
-        n_substeps += 2  # odd, so that the middle of the path is a node
-    _mirror_generator(ws, 1.0 / n_substeps)
-    small = norm <= rule.norm_for_few * n_substeps
-    n_nodes = rule.few if small else rule.many
-    powers = 0 if small else 2 * (rule.few + 1) * MAX_TERMS
-    for i in range(wide):
-        store(ws.residual, i, load(ws.z0, i))
+    n = ws.long
+    powers = 0 if n_nodes == rule.few else 2 * (rule.few + 1) * MAX_TERMS
+    z0, z1 = long_rows(ws.z0), long_rows(ws.z1)
+    forward, residual = long_rows(ws.forward), long_rows(ws.residual)
     at = 0
-    for _ in range(n_substeps):
-        n_terms = _expand(ws, ws.mirror, ws.residual, 0, rule.precision)
-        _blend(ws, rule.table, powers, n_nodes + 1, n_terms, ws.forward, at)
-        at += (n_nodes + 1) * wide
-        for i in range(wide):
-            store(ws.residual, i, load(ws.forward, at - wide + i))
-    for i in range(wide):
-        store(ws.residual, i, load(ws.z1, i) - load(ws.residual, i))
-    return n_substeps, n_nodes
+    for block in range(ws.n_blocks):
+        start = block * n
+        _copy(z0, start, residual, start, n)
+        for _ in range(n_substeps):
+            n_terms = _expand(ws, ws.mirror, block, residual, start, rule.precision)
+            _blend(ws, rule.table, powers, n_nodes + 1, n_terms, forward, at)
+            at += (n_nodes + 1) * n
+            _copy(forward, at - n, residual, start, n)
+    for i in range(ws.n_blocks * n):
+        store(residual, i, load(z1, i) - load(residual, i))
 
 
 @compiled
@@ -209,25 +219,35 @@ def pull_back(ws: Workspace, rule: Quadrature, n_substeps: int, n_nodes: int) ->
 
     With u in ``residual``, ``outer`` becomes n O, O = int_0^1 (expm((1-s) A)^T u)
     (expm(s A) z0)^T ds, for which <Psi_m, O> = u . d z1_hat / d c_m for every operator at once.
+    Of one pair it becomes n O^T, and ``pulled`` what u is half way.
     """
-    wide = ws.wide
-    block = (n_nodes + 1) * wide
+    n, wide = ws.long, ws.wide
     powers = 0 if n_nodes == rule.few else 2 * (rule.few + 1) * MAX_TERMS
     weighted = powers + (n_nodes + 1) * MAX_TERMS
-    for i in range(wide):
-        store(ws.backward, n_nodes * wide + i, load(ws.residual, i))
-    for substep in range(n_substeps - 1, -1, -1):
-        n_terms = _expand(ws, ws.generator, ws.backward, n_nodes * wide, rule.precision)
-        _blend(ws, rule.table, weighted, n_nodes + 1, n_terms, ws.backward, 0)
-        multiply_matrix(
-            Strided(ws.outer, 0, 1, wide),
-            Strided(ws.forward, substep * block, 1, wide),
-            Strided(ws.backward, 0, 1, wide),
-            wide,
-            (ws.dimension + 1) // 2 * 2,
-            n_nodes,
-            substep < n_substeps - 1,
-        )
+    backward, residual = long_rows(ws.backward), long_rows(ws.residual)
+    outer, pulled = long_rows(ws.outer), long_rows(ws.pulled)
+    alone = is_long(outer)
+    half = n_nodes // 2
+    weight = splat(pulled, rule.table[weighted + half * MAX_TERMS])
+    for block in range(ws.n_blocks):
+        start = block * n
+        _copy(residual, start, backward, n_nodes * n, n)
+        for substep in range(n_substeps - 1, -1, -1):
+            n_terms = _expand(ws, ws.generator, block, backward, n_nodes * n, rule.precision)
+            _blend(ws, rule.table, weighted, n_nodes + 1, n_terms, backward, 0)
+            if alone and substep == n_substeps // 2:
+                for i in range(n):
+                    store(pulled, start + i, load(backward, half * n + i) / weight)
+            node = (block * n_substeps + substep) * (n_nodes + 1)
+            multiply_matrix(
+                Strided(outer, block * ws.depth * n, n if alone else 1, 1 if alone else wide),
+                Strided(ws.forward, node * wide, 1, wide),
+                Strided(backward, 0, 1, n),
+                wide,
+                n if alone else (ws.depth + 1) // 2 * 2,
+                n_nodes,
+                substep < n_substeps - 1,
+            )
 
 
 @compiled

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from transop.inference._descent import minimise_model
-from transop.inference._flow import form_generator, measure_objective, move_points, pull_back
+from transop.inference._flow import (
+    form_generator,
+    measure_objective,
+    mirror_generator,
+    move_points,
+    plan_path,
+    pull_back,
+)
 from transop.inference._model import (
     HEAVIEST,
     correct_columns,
@@ -287,7 +294,9 @@ def _step(
 ) -> None:
     """Evaluate every trial, then propose the next one by the small l1 problem."""
     form_generator(ws, dictionary, candidates)
-    n_substeps, n_nodes = move_points(ws, rule)
+    n_substeps, n_nodes = plan_path(ws, rule, ws.generator)
+    mirror_generator(ws, n_substeps)
+    move_points(ws, rule, n_substeps, n_nodes)
     pull_back(ws, rule, n_substeps, n_nodes)
     measure_objective(ws)
     accept_or_reject(ws, state, rule.rounding)

@@ -10,6 +10,7 @@ from transop.inference._simd import (
     fma,
     larger,
     load,
+    long_rows,
     size_of,
     splat,
     store,
@@ -81,19 +82,10 @@ def fill_columns(
 
     The Jacobian's columns are int_0^1 expm((1-s) A) Psi_m expm(s A) z0 ds. Their Gram matrix
     only steers the steps (the gradient is exact), so the integrand at s = 1/2 does:
-    expm(A/2) Psi_m v, where v (at row ``middle`` of ``forward``) is half way along the path. Of
-    expm(A/2) the Gram matrix sees its stretch alone, (expm(A/2)^T expm(A/2))^(1/2), here to first
-    order I + (A + A^T) / 4. That takes as many steps as the exact Jacobian. Overwrites ``outer``,
-    whose gradient has been read.
+    expm(A/2) Psi_m v, where v (at row ``middle`` of ``forward``) is half way along the path.
     """
     d, wide = ws.dimension, ws.wide
     n = (n + 3) // 4 * 4
-    quarter, one = splat(ws.outer, 0.25 * n_substeps), splat(ws.outer, 1.0)
-    for ij in range(d * wide):
-        both = load(ws.generator, ij) + load(ws.mirror, ij)
-        store(ws.outer, ij, quarter * both)
-    for i in range(d):
-        store(ws.outer, i * wide + i, one + load(ws.outer, i * wide + i))
     for k in range(n):
         multiply_vector(
             Strided(ws.pushes, k * wide, 1, 0),
@@ -103,15 +95,36 @@ def fill_columns(
             d,
             False,
         )
-    multiply_matrix(
-        Strided(ws.columns, 0, 1, wide),
-        Strided(ws.outer, 0, 1, wide),
-        Strided(ws.pushes, 0, wide, 1),
-        wide,
-        n,
-        d,
-        False,
-    )
+    stretch_pushes(ws, n, n_substeps)
+
+
+@compiled
+def stretch_pushes(ws: Workspace, n: int, n_substeps: int) -> None:
+    """Write expm(A/2) times the pushes of ``n`` candidates, up to a rotation.
+
+    Of expm(A/2) the Gram matrix sees its stretch alone, (expm(A/2)^T expm(A/2))^(1/2), here to
+    first order I + (A + A^T) / 4. That takes as many steps as the exact Jacobian. Overwrites
+    ``outer``, whose gradient has been read.
+    """
+    wide, long, size = ws.wide, ws.long, ws.depth * ws.long
+    generator, mirror = long_rows(ws.generator), long_rows(ws.mirror)
+    stretch, columns = long_rows(ws.outer), long_rows(ws.columns)
+    quarter, one = splat(stretch, 0.25 * n_substeps), splat(ws.outer, 1.0)
+    for ij in range(ws.n_blocks * size):
+        store(stretch, ij, quarter * (load(generator, ij) + load(mirror, ij)))
+    for block in range(ws.n_blocks):
+        for i in range(ws.depth):
+            at = (block * ws.depth + i) * wide + i
+            store(ws.outer, at, one + load(ws.outer, at))
+        multiply_matrix(
+            Strided(columns, block * long, ws.n_blocks * long, 1),
+            Strided(ws.pushes, block * wide, ws.n_blocks * wide, 1),
+            Strided(stretch, block * size, 1, long),
+            n,
+            long,
+            ws.depth,
+            False,
+        )
 
 
 @compiled

@@ -4,9 +4,9 @@ Every sum of products in the solver has the form
 
     out[i, j] = sum_k a[i, k] * b[k, j]        (or += with ``add``)
 
-for some strides. ``b`` and ``out`` hold rows (one number per pair). ``a`` holds either rows too or
-numbers that all pairs share. A tile of ``height``
-by ``width`` sums is computed at a time: as many as the processor can keep under way.
+for some strides. ``out`` holds rows. ``a`` and ``b`` hold such rows too, or single numbers, which
+the micro-kernel repeats in all lanes. A tile of ``height`` by ``width`` sums is computed at a
+time: as many as the processor can keep under way.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from transop.inference._simd import (
-    NumbersType,
     inlined,
+    is_long,
     load_row,
     multiply_add,
     repeat,
@@ -42,12 +42,12 @@ class Strided(NamedTuple):
 
 def _operand(builder: Any, kind: Any, data: Any, rows: Any) -> Callable[..., Any]:
     """Return a function that generates the load of an entry, as a row."""
-    shared = isinstance(kind, NumbersType)
-    size = ir.Constant(WORD, 1 if shared else rows.lanes)
+    repeated = getattr(kind, "lanes", 1) < rows.lanes
+    size = ir.Constant(WORD, 1 if repeated else rows.lanes)
 
     def fetch(index: Any) -> Any:
         pointer = builder.gep(data, [builder.mul(index, size)], inbounds=True)
-        if shared:
+        if repeated:
             return repeat(builder, builder.load(pointer), rows)
         return load_row(builder, pointer, rows)
 
@@ -158,7 +158,6 @@ def _load_or_zero(builder: Any, places: list[Any], add: Any, rows: Any) -> list[
 
 
 _tile_4x2 = _make_tile(4, 2)
-_tile_1x4 = _make_tile(1, 4)
 _tile_1x1 = _make_tile(1, 1)
 _tile_12x1 = _make_tile(12, 1)
 _tile_8x1 = _make_tile(8, 1)
@@ -167,39 +166,28 @@ _tile_4x1 = _make_tile(4, 1)
 
 @inlined
 def multiply_vector(out: Strided, a: Strided, b: Strided, height: int, n: int, add: bool) -> None:
-    """Write out[i] = sum over k < n of a[i, k] * b[k] for i < height, a multiple of four.
+    """Write out[i] = sum over k < n of a[i, k] * b[k] for i < height.
 
-    Twelve or eight sums at a time keep the processor busy; a lone four does not.
+    Twelve or eight sums at a time keep the processor busy; a lone four does not, unless it is of
+    long rows. The height must be a multiple of four, except that of long rows.
     """
     oi, pi, pk, qk = out.across, a.across, a.along, b.along
     i = 0
     while i < height:
         left = height - i
         o, p = out.start + i * oi, a.start + i * pi
-        if left >= 12 and left % 8 == 4:
-            _tile_12x1(out.array, o, oi, 0, a.array, p, pi, pk, b.array, b.start, 0, qk, n, add)
-            i += 12
-        elif left >= 8:
-            _tile_8x1(out.array, o, oi, 0, a.array, p, pi, pk, b.array, b.start, 0, qk, n, add)
-            i += 8
-        else:
+        if is_long(out.array) and left < 4:
+            _tile_1x1(out.array, o, oi, 0, a.array, p, pi, pk, b.array, b.start, 0, qk, n, add)
+            i += 1
+        elif is_long(out.array) or left == 4:
             _tile_4x1(out.array, o, oi, 0, a.array, p, pi, pk, b.array, b.start, 0, qk, n, add)
             i += 4
-
-
-@inlined
-def multiply_row(out: Strided, a: Strided, b: Strided, width: int, n: int) -> None:
-    """Write out[j] = sum over k < n of a[k] * b[k, j]."""
-    oj, pk, qj, qk = out.along, a.along, b.across, b.along
-    j = 0
-    while j < width:
-        o, q = out.start + j * oj, b.start + j * qj
-        if width - j >= 4:
-            _tile_1x4(out.array, o, 0, oj, a.array, a.start, 0, pk, b.array, q, qj, qk, n, False)
-            j += 4
+        elif left >= 12 and left % 8 == 4:
+            _tile_12x1(out.array, o, oi, 0, a.array, p, pi, pk, b.array, b.start, 0, qk, n, add)
+            i += 12
         else:
-            _tile_1x1(out.array, o, 0, oj, a.array, a.start, 0, pk, b.array, q, qj, qk, n, False)
-            j += 1
+            _tile_8x1(out.array, o, oi, 0, a.array, p, pi, pk, b.array, b.start, 0, qk, n, add)
+            i += 8
 
 
 @inlined

@@ -11,6 +11,7 @@ Nothing here relaxes floating-point rules: infinities and NaNs stay visible to c
 Everything uses numba's extension interface: ``intrinsic``, ``overload`` and ``register_model``.
 """
 
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -130,41 +131,74 @@ def _row_pointer(builder: Any, signature: Any, args: Any) -> Any:
     return builder.gep(args[0], [builder.mul(args[1], lanes)], inbounds=True)
 
 
-def _array_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    array = context.make_array(signature.args[0])(context, builder, args[0])
-    return builder.gep(array.data, [args[1]])
+def _data_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
+    return context.make_array(kind)(context, builder, array).data
 
 
-def _rows_from(_: Any, array: Any, start: Any) -> Any:
-    lanes = REGISTER_BYTES * 8 // array.dtype.bitwidth
-    return RowsType(array.dtype, lanes)(array, types.intp), _array_pointer
+def group_rows(dtype: Any) -> RowsType:
+    """Give the kind of rows that hold one number per pair of a group."""
+    return RowsType(dtype, REGISTER_BYTES * 8 // dtype.bitwidth)
 
 
-def _single_rows_from(_: Any, array: Any, start: Any) -> Any:
-    return RowsType(array.dtype, 1)(array, types.intp), _array_pointer
+def single_rows(dtype: Any) -> RowsType:
+    """Give the kind of rows that hold one number."""
+    return RowsType(dtype, 1)
 
 
-def _numbers_from(_: Any, array: Any, start: Any) -> Any:
-    return NumbersType(array.dtype)(array, types.intp), _array_pointer
+def _long_lanes(dtype: Any) -> int:
+    return LONG_BYTES * 8 // int(dtype.bitwidth)
 
 
-def _same_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    return args[0]
+def _make(function: Callable[..., Any]) -> Any:
+    return intrinsic(function)
 
 
-def _as_numbers(_: Any, rows: Any) -> Any:
-    return NumbersType(rows.dtype)(rows), _same_pointer
+def _make_pointer(kind: Callable[[Any], Any]) -> Any:
+    """Make the function that points to a number of an array."""
+
+    def typed(_: Any, array: Any, start: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.gep(_data_of(context, builder, array, args[0]), [args[1]])
+
+        return kind(array.dtype)(array, types.intp), generate
+
+    return _make(typed)
 
 
-def _as_long_rows(_: Any, rows: Any) -> Any:
-    return RowsType(rows.dtype, LONG_BYTES * 8 // rows.dtype.bitwidth)(rows), _same_pointer
+def make_opener(record: Any, kind: Callable[[Any], Any]) -> Any:
+    """Make the function that fills a named tuple from an array of numbers and one of integers.
+
+    Fields annotated as ``int`` take their integer; the others point to that number of the array.
+    """
+    counts = [annotation is int for annotation in record.__annotations__.values()]
+
+    def typed(_: Any, array: Any, integers: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            numbers = _data_of(context, builder, array, args[0])
+            integer = _data_of(context, builder, integers, args[1])
+            values = []
+            for i, is_count in enumerate(counts):
+                value = builder.load(builder.gep(integer, [ir.Constant(ir.IntType(64), i)]))
+                values.append(value if is_count else builder.gep(numbers, [value]))
+            return context.make_tuple(builder, signature.return_type, values)
+
+        fields = [types.intp if is_count else kind(array.dtype) for is_count in counts]
+        opened = types.NamedTuple(fields, record)  # type: ignore[no-untyped-call]
+        return opened(array, integers), generate
+
+    return _make(typed)
 
 
-def _lanes_in(_: Any, rows: Any) -> Any:
+def _long_rows(_: Any, rows: Any) -> Any:
+    lanes = _long_lanes(rows.dtype) if rows.lanes == 1 else rows.lanes
+    return RowsType(rows.dtype, lanes)(rows), lambda context, builder, signature, args: args[0]
+
+
+def _is_long(_: Any, rows: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(ir.IntType(64), rows.lanes)
+        return ir.Constant(ir.IntType(1), rows.lanes == _long_lanes(rows.dtype))
 
-    return types.intp(rows), generate
+    return types.boolean(rows), generate
 
 
 def _get(_: Any, memory: Any, index: Any) -> Any:
@@ -213,38 +247,6 @@ def _number(_: Any, array: Any, value: Any) -> Any:
     return array.dtype(array, types.float64), generate
 
 
-def _fma(_: Any, a: Any, b: Any, c: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return multiply_add(builder, *args)
-
-    return a(a, b, c), generate
-
-
-def _size_of(_: Any, a: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.call(_llvm_function(builder, "fabs", args[0].type, 1), args)
-
-    return a(a), generate
-
-
-def _choice(comparison: str) -> Any:
-    def typed(_: Any, a: Any, b: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.select(builder.fcmp_ordered(comparison, *args), *args)
-
-        return a(a, b), generate
-
-    return _make(typed)
-
-
-def _where_positive(_: Any, a: Any, b: Any, c: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        positive = builder.fcmp_ordered(">", args[0], ir.Constant(args[0].type, None))
-        return builder.select(positive, args[1], args[2])
-
-    return a(a, b, c), generate
-
-
 def _any_above(_: Any, a: Any, b: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         above = builder.fcmp_ordered(">", *args)
@@ -261,44 +263,75 @@ def _take_ticket(_: Any, counter: Any) -> Any:
     return types.int64(counter), generate
 
 
-def _arithmetic(instruction: str) -> Any:
-    def typed(_: Any, a: Any, b: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return getattr(builder, instruction)(*args)
+def _lane_by_lane(compute: Callable[..., Any]) -> Any:
+    """Make the function of up to three rows that generates ``compute(builder, *rows)``."""
 
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return compute(builder, *args)
+
+    def of_one(_: Any, a: Any) -> Any:
+        return a(a), generate
+
+    def of_two(_: Any, a: Any, b: Any) -> Any:
         return a(a, b), generate
 
-    return _make(typed)
+    def of_three(_: Any, a: Any, b: Any, c: Any) -> Any:
+        return a(a, b, c), generate
+
+    n_rows = len(inspect.signature(compute).parameters) - 1
+    return _make((of_one, of_two, of_three)[n_rows - 1])
 
 
-def _make(function: Callable[..., Any]) -> Any:
-    return intrinsic(function)
+def _size(builder: Any, a: Any) -> Any:
+    return builder.call(_llvm_function(builder, "fabs", a.type, 1), [a])
 
 
-rows_from = _make(_rows_from)  # (array, first number) -> Rows
-single_rows_from = _make(_single_rows_from)  # the same, with rows of one number
-numbers_from = _make(_numbers_from)  # (array, first number) -> Numbers
-as_numbers = _make(_as_numbers)  # rows of one number, seen as numbers
-as_long_rows = _make(_as_long_rows)  # rows of one number, seen as rows of LONG_BYTES
-lanes_in = _make(_lanes_in)  # (rows) -> how many numbers a row has
+def _larger(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+def _smaller(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", a, b), a, b)
+
+
+def _where_positive(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", a, ir.Constant(a.type, None)), b, c)
+
+
+def _largest_lane(builder: Any, a: Any) -> Any:
+    """Halve the distance between the lanes that are compared until every lane holds the largest."""
+    n, index = a.type.count, ir.IntType(32)
+    shift = n // 2
+    while shift > 0:
+        turned = ir.Constant(ir.VectorType(index, n), [(i + shift) % n for i in range(n)])
+        a = _larger(builder, a, builder.shuffle_vector(a, a, turned))
+        shift //= 2
+    return a
+
+
+single_rows_from = _make_pointer(single_rows)  # (array, first number) -> Rows of one number
+numbers_from = _make_pointer(NumbersType)  # (array, first number) -> Numbers
+long_rows = _make(_long_rows)  # rows of one number, seen as rows of LONG_BYTES; others unchanged
+is_long = _make(_is_long)  # (rows) -> whether they have LONG_BYTES
 _get_number = _make(_get)
 _set_number = _make(_set)
 load = _make(_load)  # (rows, index) -> the row with that index
 store = _make(_store)  # (rows, index, row)
 splat = _make(_splat)  # (array, value) -> a value in every lane, in the array's precision
 number = _make(_number)  # (array, value) -> a number in the array's precision
-fma = _make(_fma)  # (a, b, c) -> a * b + c, rounded once
-size_of = _make(_size_of)  # (a) -> |a|, lane by lane
-larger = _choice(">")  # lane by lane; the second argument where either is NaN
-smaller = _choice("<")  # lane by lane; the second argument where either is NaN
-where_positive = _make(_where_positive)  # (a, b, c) -> b where a > 0, else c
+fma = _lane_by_lane(multiply_add)  # (a, b, c) -> a * b + c, rounded once
+size_of = _lane_by_lane(_size)  # (a) -> |a|
+larger = _lane_by_lane(_larger)  # the second argument where either is NaN
+smaller = _lane_by_lane(_smaller)  # the second argument where either is NaN
+where_positive = _lane_by_lane(_where_positive)  # (a, b, c) -> b where a > 0, else c
+largest_lane = _lane_by_lane(_largest_lane)  # (a) -> its largest number in every lane
 any_above = _make(_any_above)  # (a, b) -> whether a > b in some lane
 take_ticket = _make(_take_ticket)  # (counter) -> its value before adding one, atomically
 
 
 def _teach(symbol: Callable[..., Any], instruction: str) -> None:
     """Let compiled code write ``row <symbol> row``."""
-    compute = _arithmetic(instruction)
+    compute = _lane_by_lane(lambda builder, a, b: getattr(builder, instruction)(a, b))
 
     def combine(a: Any, b: Any) -> Any:
         return compute(a, b)
@@ -317,35 +350,29 @@ _teach(operator.truediv, "fdiv")
 
 @overload(operator.getitem)
 def _getitem(memory: Any, index: Any) -> Any:
+    lanes = getattr(memory, "lanes", 1)
+
+    def get_lane(memory: Any, index: Any) -> Any:
+        return _get_number(memory, index[0] * lanes + index[1])
+
+    def get(memory: Any, index: Any) -> Any:
+        return _get_number(memory, index)
+
     if isinstance(memory, RowsType):
-        lanes = memory.lanes
-
-        def get_lane(memory: Any, index: Any) -> Any:
-            return _get_number(memory, index[0] * lanes + index[1])
-
         return get_lane
-    if isinstance(memory, NumbersType):
-
-        def get(memory: Any, index: Any) -> Any:
-            return _get_number(memory, index)
-
-        return get
-    return None
+    return get if isinstance(memory, NumbersType) else None
 
 
 @overload(operator.setitem)
 def _setitem(memory: Any, index: Any, value: Any) -> Any:
+    lanes = getattr(memory, "lanes", 1)
+
+    def set_lane(memory: Any, index: Any, value: Any) -> Any:
+        _set_number(memory, index[0] * lanes + index[1], value)
+
+    def put(memory: Any, index: Any, value: Any) -> Any:
+        _set_number(memory, index, value)
+
     if isinstance(memory, RowsType):
-        lanes = memory.lanes
-
-        def set_lane(memory: Any, index: Any, value: Any) -> Any:
-            _set_number(memory, index[0] * lanes + index[1], value)
-
         return set_lane
-    if isinstance(memory, NumbersType):
-
-        def put(memory: Any, index: Any, value: Any) -> Any:
-            _set_number(memory, index, value)
-
-        return put
-    return None
+    return put if isinstance(memory, NumbersType) else None

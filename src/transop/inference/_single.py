@@ -11,24 +11,18 @@ Each block is a flow of its own; gradients and Gram matrices add up over blocks.
 import numpy as np
 
 from transop.inference._descent import minimise_model
-from transop.inference._flow import measure_objective, silence_overflowing
+from transop.inference._flow import measure_objective, move_points, plan_path, pull_back
 from transop.inference._iteration import accept_or_reject, make_range_solver, note_promises
-from transop.inference._model import CANDIDATE_MARGIN, damp_gram, measure_violation
-from transop.inference._product import Strided, multiply_matrix, multiply_row
-from transop.inference._simd import (
-    Numbers,
-    Rows,
-    as_long_rows,
-    as_numbers,
-    compiled,
-    fast,
-    inlined,
-    lanes_in,
-    number,
+from transop.inference._model import (
+    CANDIDATE_MARGIN,
+    damp_gram,
+    measure_violation,
+    stretch_pushes,
 )
+from transop.inference._product import Strided, multiply_vector
+from transop.inference._simd import Numbers, Rows, fast, inlined, long_rows, number
 from transop.inference._workspace import (
-    MAX_TERMS,
-    NORM_PER_SUBSTEP,
+    OPERATORS_AT_ONCE,
     Blocks,
     Progress,
     Quadrature,
@@ -40,20 +34,6 @@ RESIDUAL_SHARE = 0.5
 NEAR = 0.01  # data term, at unit length: a residual this small bends nothing
 SHORT_STEP = 0.03  # share of the objective: a promise below it changes the curvature little
 LEAST_CURVATURE = 1e-2  # of a pivot, relative to the Gram matrix, with that share taken off
-
-
-@inlined
-def _combine(matrix: Rows, at: int, x: Rows, x_at: int, out: Rows, out_at: int, wide: int) -> None:
-    """Write sum_j x_j matrix[j, :] for a square matrix."""
-    rows, target = as_long_rows(matrix), as_long_rows(out)
-    width = wide // lanes_in(rows)
-    multiply_row(
-        Strided(target, out_at * width // wide, 0, 1),
-        Strided(as_numbers(x), x_at, 0, 1),
-        Strided(rows, at * width // wide, 1, width),
-        width,
-        wide,
-    )
 
 
 @fast
@@ -75,23 +55,25 @@ def _dots(
 
 
 @fast
-def _form_generator(ws: Workspace, blocks: Blocks) -> None:
-    """Add up A^T = sum_m c_m Psi_m^T of every block; keep the largest |A|^2 of a block."""
-    size, n_blocks = ws.wide * ws.wide, ws.dimension // ws.wide
-    largest = 0.0
+def _form_generator(ws: Workspace, blocks: Blocks, listed: Numbers) -> None:
+    """Add up A^T = sum_m c_m Psi_m^T of every block; keep the largest |A|^2 of a block.
+
+    ``listed`` has room for a second list, behind that of the candidates, which are kept.
+    """
+    size, n_blocks = ws.wide * ws.wide, ws.n_blocks
+    first, largest = ws.n_operators + OPERATORS_AT_ONCE, 0.0
     for b in range(n_blocks):
-        at, n = b * size, 0
+        at, end = b * size, first
         for m in range(ws.n_operators):
             if ws.trial[m, 0] != 0 and blocks.acts[m * n_blocks + b] != 0:
-                blocks.used[n] = m
-                n += 1
-        for k in range(n, n + 3):
-            blocks.used[k] = ws.n_operators  # its coefficient is zero
+                listed[end] = m
+                end += 1
+        for k in range(end, end + 3):
+            listed[k] = ws.n_operators  # its coefficient is zero
         for ij in range(at, at + size):
             ws.mirror[ij, 0] = 0
-        for k in range(0, n, 4):
-            m0, m1 = blocks.used[k], blocks.used[k + 1]
-            m2, m3 = blocks.used[k + 2], blocks.used[k + 3]
+        for k in range(first, end, 4):
+            m0, m1, m2, m3 = listed[k], listed[k + 1], listed[k + 2], listed[k + 3]
             c0, c1, c2, c3 = ws.trial[m0, 0], ws.trial[m1, 0], ws.trial[m2, 0], ws.trial[m3, 0]
             p0, p1 = (m0 * n_blocks + b) * size, (m1 * n_blocks + b) * size
             p2, p3 = (m2 * n_blocks + b) * size, (m3 * n_blocks + b) * size
@@ -107,12 +89,12 @@ def _form_generator(ws: Workspace, blocks: Blocks) -> None:
 
 
 @fast
-def _turn_mirror(ws: Workspace, scale: float) -> None:
+def _turn_mirror(ws: Workspace, n_substeps: int) -> None:
     """Divide A^T by the number of substeps; copy its transpose A, eight columns at a time."""
     wide = ws.wide
-    factor = number(ws.mirror, scale)
+    factor = number(ws.mirror, 1.0 / n_substeps)
     for at in range(0, ws.dimension * wide, wide * wide):
-        if scale != 1.0:
+        if n_substeps > 1:
             for ij in range(at, at + wide * wide):
                 ws.mirror[ij, 0] *= factor
         for j in range(0, wide, 8):
@@ -122,116 +104,9 @@ def _turn_mirror(ws: Workspace, scale: float) -> None:
 
 
 @fast
-def _expand(ws: Workspace, matrix: Rows, at: int, source: Rows, start: int, limit: float) -> int:
-    """List the powers (M^T)^k x of a Taylor series; return the last one's, which is negligible."""
-    wide = ws.wide
-    square = number(source, 0.0)
-    for i in range(wide):
-        ws.terms[i, 0] = source[start + i, 0]
-        square += source[start + i, 0] * source[start + i, 0]
-    least = limit * limit * float(square)
-    k, inverse_factorial = 0, 1.0
-    size = np.inf
-    while size > least and k < MAX_TERMS - 1:
-        k += 1
-        inverse_factorial /= k
-        _combine(matrix, at, ws.terms, (k - 1) * wide, ws.terms, k * wide, wide)
-        square = number(source, 0.0)
-        for i in range(k * wide, (k + 1) * wide):
-            square += ws.terms[i, 0] * ws.terms[i, 0]
-        size = inverse_factorial * inverse_factorial * float(square)
-    return k
-
-
-@compiled
-def _blend(
-    ws: Workspace, table: Numbers, at: int, n_nodes: int, n_terms: int, target: Rows, start: int
-) -> None:
-    """Sum the Taylor terms with the powers of every node: the flow at the nodes."""
-    terms, to = as_long_rows(ws.terms), as_long_rows(target)
-    lanes = lanes_in(terms)
-    width = ws.wide // lanes
-    multiply_matrix(
-        Strided(to, start // lanes, width, 1),
-        Strided(table, at, MAX_TERMS, 1),
-        Strided(terms, 0, 1, width),
-        n_nodes,
-        width,
-        n_terms + 1,
-        False,
-    )
-
-
-@fast
-def _move_points(ws: Workspace, rule: Quadrature) -> tuple[int, int]:
-    """Transport the point, keeping it at every node of its path; see ``move_points`` of groups."""
-    wide = ws.wide
-    norm = silence_overflowing(ws, ws.mirror)
-    n_substeps = 1
-    while norm > NORM_PER_SUBSTEP * n_substeps:
-        n_substeps += 2
-    _turn_mirror(ws, 1.0 / n_substeps)
-    small = norm <= rule.norm_for_few * n_substeps
-    n_nodes = rule.few if small else rule.many
-    powers = 0 if small else 2 * (rule.few + 1) * MAX_TERMS
-    at = 0
-    for b in range(ws.dimension // wide):
-        for i in range(b * wide, (b + 1) * wide):
-            ws.residual[i, 0] = ws.z0[i, 0]
-        for _ in range(n_substeps):
-            start = b * wide
-            n_terms = _expand(ws, ws.mirror, start * wide, ws.residual, start, rule.precision)
-            _blend(ws, rule.table, powers, n_nodes + 1, n_terms, ws.forward, at)
-            at += (n_nodes + 1) * wide
-            for i in range(wide):
-                ws.residual[start + i, 0] = ws.forward[at - wide + i, 0]
-    for i in range(ws.dimension):
-        ws.residual[i, 0] = ws.z1[i, 0] - ws.residual[i, 0]
-    return n_substeps, n_nodes
-
-
-@compiled
-def _add_outer(ws: Workspace, at: int, forward: int, n_nodes: int, add: bool) -> None:
-    """Write or add sum_q z_q lambda_q^T over the nodes of a substep; lambda is in ``backward``."""
-    backward, outer = as_long_rows(ws.backward), as_long_rows(ws.outer)
-    width = ws.wide // lanes_in(outer)
-    multiply_matrix(
-        Strided(outer, at // lanes_in(outer), width, 1),
-        Strided(as_numbers(ws.forward), forward, 1, ws.wide),
-        Strided(backward, 0, 1, width),
-        ws.wide,
-        width,
-        n_nodes,
-        add,
-    )
-
-
-@fast
-def _pull_back(ws: Workspace, rule: Quadrature, n_substeps: int, n_nodes: int) -> None:
-    """Write n O^T, O = int_0^1 (expm((1-s) A)^T r) (expm(s A) z0)^T ds; and r pulled half way."""
-    wide = ws.wide
-    powers = 0 if n_nodes == rule.few else 2 * (rule.few + 1) * MAX_TERMS
-    weighted = powers + (n_nodes + 1) * MAX_TERMS
-    half = n_nodes // 2
-    for b in range(ws.dimension // wide):
-        start, at = b * wide, b * wide * wide
-        for i in range(wide):
-            ws.backward[n_nodes * wide + i, 0] = ws.residual[start + i, 0]
-        for substep in range(n_substeps - 1, -1, -1):
-            n_terms = _expand(ws, ws.generator, at, ws.backward, n_nodes * wide, rule.precision)
-            _blend(ws, rule.table, weighted, n_nodes + 1, n_terms, ws.backward, 0)
-            if substep == n_substeps // 2:
-                weight = rule.table[weighted + half * MAX_TERMS]
-                for i in range(wide):
-                    ws.pulled[start + i, 0] = ws.backward[half * wide + i, 0] / weight
-            forward = (b * n_substeps + substep) * (n_nodes + 1) * wide
-            _add_outer(ws, at, forward, n_nodes, substep < n_substeps - 1)
-
-
-@fast
 def _differentiate(ws: Workspace, blocks: Blocks, m: int, n_substeps: int) -> None:
     """Write the gradient -<Psi_m, O> for one operator."""
-    size, n_blocks = ws.wide * ws.wide, ws.dimension // ws.wide
+    size, n_blocks = ws.wide * ws.wide, ws.n_blocks
     total = number(ws.outer, 0.0)
     for b in range(n_blocks):
         if blocks.acts[m * n_blocks + b] != 0:
@@ -239,6 +114,19 @@ def _differentiate(ws: Workspace, blocks: Blocks, m: int, n_substeps: int) -> No
             for ij in range(size):
                 total += ws.outer[at + ij, 0] * blocks.columns[entry + ij, 0]
     ws.gradient[m, 0] = -total / n_substeps
+
+
+@inlined
+def _push(ws: Workspace, columns: Rows, entry: int, point: int, to: int) -> None:
+    """Write the product of a block of an operator and a point of ``forward`` to ``pushes``."""
+    multiply_vector(
+        Strided(long_rows(ws.pushes), to * ws.long // ws.wide, 1, 0),
+        Strided(long_rows(columns), entry * ws.long // ws.wide, 1, ws.long),
+        Strided(ws.forward, point, 0, 1),
+        ws.long,
+        ws.wide,
+        False,
+    )
 
 
 @fast
@@ -255,7 +143,7 @@ def _consider(
         return n
     candidates[n] = m
     ws.allowed[n, 0] = ws.weight[m, 0]
-    wide, n_blocks = ws.wide, ws.dimension // ws.wide
+    wide, n_blocks = ws.wide, ws.n_blocks
     for b in range(n_blocks):
         start, to = b * wide, n * ws.dimension + b * wide
         if blocks.acts[m * n_blocks + b] == 0:
@@ -263,45 +151,21 @@ def _consider(
                 ws.pushes[i, 0] = ws.returns[i, 0] = 0
             continue
         entry, node = (m * n_blocks + b) * wide * wide, middle + b * stride
-        _combine(blocks.columns, entry, ws.forward, node * wide, ws.pushes, to, wide)
+        _push(ws, blocks.columns, entry, node * wide, to)
         if ws.data[0, 0] > NEAR:
             _dots(blocks.columns, entry, wide, wide, ws.pulled, start, ws.returns, to)
     return n + 1
 
 
 @fast
-def _fill_columns(ws: Workspace, candidates: Numbers, n: int, n_substeps: int) -> None:
-    """Stretch the pushes of all candidates, as ``fill_columns`` of groups does."""
-    wide, quarter = ws.wide, number(ws.outer, 0.25 * n_substeps)
+def _pad_candidates(ws: Workspace, candidates: Numbers, n: int) -> int:
+    """Fill the list up to a multiple of four with an operator that moves nothing."""
     n4 = (n + 3) // 4 * 4
     for k in range(n, n4):
-        candidates[k] = ws.n_operators  # an operator that moves nothing
+        candidates[k] = ws.n_operators
         for i in range(k * ws.dimension, (k + 1) * ws.dimension):
             ws.pushes[i, 0] = ws.returns[i, 0] = 0
-    for start in range(0, ws.dimension, wide):
-        at = start * wide
-        for ij in range(at, at + wide * wide):
-            ws.outer[ij, 0] = quarter * (ws.generator[ij, 0] + ws.mirror[ij, 0])
-        for i in range(wide):
-            ws.outer[at + i * wide + i, 0] += 1
-        _stretch(ws, start, n4)
-
-
-@compiled
-def _stretch(ws: Workspace, start: int, n: int) -> None:
-    """Multiply one block of all pushes by the symmetric matrix in ``outer``."""
-    stretch, columns = as_long_rows(ws.outer), as_long_rows(ws.columns)
-    lanes = lanes_in(columns)
-    width = ws.wide // lanes
-    multiply_matrix(
-        Strided(columns, start // lanes, ws.dimension // lanes, 1),
-        Strided(as_numbers(ws.pushes), start, ws.dimension, 1),
-        Strided(stretch, start * width, 1, width),
-        n,
-        width,
-        ws.wide,
-        False,
-    )
+    return n4
 
 
 @fast
@@ -401,7 +265,7 @@ def _model(
     if keep:
         for m in range(ws.n_operators):
             n = _consider(ws, blocks, candidates, m, n, middle, stride)
-    _fill_columns(ws, candidates, n, n_substeps)
+    stretch_pushes(ws, _pad_candidates(ws, candidates, n), n_substeps)
     _form_gram(ws, n)
     measure_violation(ws, candidates, n)
     if ws.data[0, 0] > NEAR:
@@ -418,14 +282,16 @@ def _step(
     ws: Workspace, state: Progress, blocks: Blocks, candidates: Numbers, rule: Quadrature
 ) -> None:
     """Evaluate the trial, then propose the next one by the small l1 problem."""
-    _form_generator(ws, blocks)
-    n_substeps, n_nodes = _move_points(ws, rule)
+    _form_generator(ws, blocks, candidates)
+    n_substeps, n_nodes = plan_path(ws, rule, ws.mirror)
+    _turn_mirror(ws, n_substeps)
+    move_points(ws, rule, n_substeps, n_nodes)
     measure_objective(ws)
     accept_or_reject(ws, state, rule.rounding)
     for m in range(ws.n_operators):
         ws.rejected[m, 0] = ws.trial[m, 0]
     if state.accepted[0] > 0.0:
-        _pull_back(ws, rule, n_substeps, n_nodes)
+        pull_back(ws, rule, n_substeps, n_nodes)
         n = _model(ws, state, blocks, candidates, n_substeps, n_nodes)
         damp_gram(ws, n, rule.rounding * 1e-3)
         minimise_model(ws, candidates, n, rule.rounding)

@@ -5,7 +5,7 @@ and the rows of latent matrices are padded with zeros to a multiple of four (``w
 at a time works on blocks of width ``wide``, a multiple of sixteen, which fill the dimension.
 """
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from transop.inference._simd import (
     Numbers,
+    NumbersType,
     Rows,
-    compiled,
-    numbers_from,
-    rows_from,
-    single_rows_from,
+    group_rows,
+    make_opener,
+    single_rows,
 )
 
 Array = NDArray[Any]
@@ -27,15 +27,23 @@ NORM_PER_SUBSTEP = 4.0  # Frobenius; a flow's own norm is about half, its roundi
 MAX_NORM = NORM_PER_SUBSTEP * MAX_SUBSTEPS
 OPERATORS_AT_ONCE = 8  # dictionaries are filled up with operators that are zero
 MAX_TERMS = 40  # of a Taylor series
+ALIGNED = 16  # numbers: a cache line or more
 
 
 class Workspace(NamedTuple):
-    """Everything a group of pairs needs; :func:`count_rows` gives the sizes."""
+    """Everything a group of pairs needs; :func:`lay_out` gives the sizes.
+
+    Latent vectors and matrices lie side by side, entry by entry. Of one pair they are also seen
+    as long rows, which hold several entries; of a group a long row is an ordinary one.
+    """
 
     n_lanes: int  # pairs per group
     n_operators: int
-    dimension: int
-    wide: int  # the dimension, rounded up; of a block where one pair is solved at a time
+    dimension: int  # of one pair with its padding
+    n_blocks: int  # that the dimension is cut into; one for groups
+    depth: int  # entries per block
+    wide: int  # the same, rounded up
+    long: int  # rows that hold so many entries
     z0: Rows
     z1: Rows
     generator: Rows  # A, over the number of substeps
@@ -110,7 +118,6 @@ class Blocks(NamedTuple):
 
     columns: Rows  # every block of every operator column by column
     acts: Numbers  # per operator and block; zero where a block of the operator is zero
-    used: Numbers  # room for a list of operators
     norms: Numbers
 
 
@@ -129,6 +136,7 @@ class Quadrature(NamedTuple):
     rounding: float  # distance from one to the next number
 
 
+@cache
 def quadrature_for(dtype: Any) -> Quadrature:
     """Tabulate the two rules that match a precision.
 
@@ -159,113 +167,38 @@ def quadrature_for(dtype: Any) -> Quadrature:
 
 
 @lru_cache(maxsize=64)
-def count_rows(n_operators: int, n_blocks: int, wide: int, many: int) -> dict[str, int]:
-    """Count the rows of every array of the workspace, in its order."""
-    d = n_blocks * wide
-    m = n_operators + OPERATORS_AT_ONCE
-    return {
-        **dict.fromkeys(("z0", "z1"), d),
-        **dict.fromkeys(("generator", "mirror"), d * wide),
-        **dict.fromkeys(("weight", "coefficients", "trial", "rejected", "gradient"), m),
+def lay_out(sizes: tuple[int, ...], many: int) -> tuple[Array, int]:
+    """Give every field of :class:`Workspace` its number or where it starts; count the numbers.
+
+    Args:
+        sizes: the fields that are numbers.
+        many: quadrature nodes of a substep, at most.
+    """
+    n_lanes, n_operators, _, n_blocks, _, wide, _ = sizes
+    d, m = n_blocks * wide, n_operators + OPERATORS_AT_ONCE
+    rows = {
+        **dict.fromkeys(("z0", "z1", "residual", "pulled"), d),
+        **dict.fromkeys(("generator", "mirror", "outer"), d * wide),
         "terms": MAX_TERMS * wide,
         "forward": MAX_SUBSTEPS * (many + 1) * d,
         "backward": (many + 1) * wide,
-        "residual": d,
-        "outer": d * wide,
         **dict.fromkeys(("pushes", "columns", "returns"), m * d),
-        "pulled": d,
-        "curvature": m,
-        "gram": m * m,
-        **dict.fromkeys(("slope", "sought", "threshold", "allowed", "inverse"), m),
-        "moves": 4,
-        "used": m,
-        "factor": m * m,
-        **dict.fromkeys(("pivot", "jump", "turn"), m),
+        **dict.fromkeys(("gram", "factor"), m * m),
         **dict.fromkeys(("norm", "data", "penalty", "noise", "damping"), 1),
         **dict.fromkeys(("predicted", "violation", "exact"), 1),
     }
-
-
-def _make_opener(rows_from: Any) -> Any:
-    """Make the function that points every name of :class:`Workspace` to its memory, in order."""
-
-    @compiled
-    def open_workspace(
-        memory: Array, starts: Array, n_lanes: int, n_operators: int, dimension: int, wide: int
-    ) -> Workspace:
-        return Workspace(
-            n_lanes,
-            n_operators,
-            dimension,
-            wide,
-            rows_from(memory, starts[0]),  # z0
-            rows_from(memory, starts[1]),  # z1
-            rows_from(memory, starts[2]),  # generator
-            rows_from(memory, starts[3]),  # mirror
-            rows_from(memory, starts[4]),  # weight
-            rows_from(memory, starts[5]),  # coefficients
-            rows_from(memory, starts[6]),  # trial
-            rows_from(memory, starts[7]),  # rejected
-            rows_from(memory, starts[8]),  # gradient
-            rows_from(memory, starts[9]),  # terms
-            rows_from(memory, starts[10]),  # forward
-            rows_from(memory, starts[11]),  # backward
-            rows_from(memory, starts[12]),  # residual
-            rows_from(memory, starts[13]),  # outer
-            rows_from(memory, starts[14]),  # pushes
-            rows_from(memory, starts[15]),  # columns
-            rows_from(memory, starts[16]),  # returns
-            rows_from(memory, starts[17]),  # pulled
-            rows_from(memory, starts[18]),  # curvature
-            rows_from(memory, starts[19]),  # gram
-            rows_from(memory, starts[20]),  # slope
-            rows_from(memory, starts[21]),  # sought
-            rows_from(memory, starts[22]),  # threshold
-            rows_from(memory, starts[23]),  # allowed
-            rows_from(memory, starts[24]),  # inverse
-            rows_from(memory, starts[25]),  # moves
-            rows_from(memory, starts[26]),  # used
-            rows_from(memory, starts[27]),  # factor
-            rows_from(memory, starts[28]),  # pivot
-            rows_from(memory, starts[29]),  # jump
-            rows_from(memory, starts[30]),  # turn
-            rows_from(memory, starts[31]),  # norm
-            rows_from(memory, starts[32]),  # data
-            rows_from(memory, starts[33]),  # penalty
-            rows_from(memory, starts[34]),  # noise
-            rows_from(memory, starts[35]),  # damping
-            rows_from(memory, starts[36]),  # predicted
-            rows_from(memory, starts[37]),  # violation
-            rows_from(memory, starts[38]),  # exact
-        )
-
-    return open_workspace
-
-
-open_workspace = _make_opener(rows_from)  # groups of pairs
-open_single = _make_opener(single_rows_from)  # one pair at a time
-
-
-@compiled
-def open_progress(memory: Array, n_lanes: int) -> Progress:
-    """Point every name of :class:`Progress` to its row of the memory, in order."""
-    return Progress(
-        numbers_from(memory, 0 * n_lanes),  # pair
-        numbers_from(memory, 1 * n_lanes),  # scale
-        numbers_from(memory, 2 * n_lanes),  # length
-        numbers_from(memory, 3 * n_lanes),  # at_zero
-        numbers_from(memory, 4 * n_lanes),  # objective
-        numbers_from(memory, 5 * n_lanes),  # data
-        numbers_from(memory, 6 * n_lanes),  # promised
-        numbers_from(memory, 7 * n_lanes),  # hoped
-        numbers_from(memory, 8 * n_lanes),  # remaining
-        numbers_from(memory, 9 * n_lanes),  # violation
-        numbers_from(memory, 10 * n_lanes),  # iterations
-        numbers_from(memory, 11 * n_lanes),  # retreats
-        numbers_from(memory, 12 * n_lanes),  # accepted
-        numbers_from(memory, 13 * n_lanes),  # restarted
-        numbers_from(memory, 14 * n_lanes),  # listed
+    counts = [rows.get(name, m) for name in Workspace._fields[len(sizes) :]]
+    # Of one pair every array starts at a cache line, so that long rows do not straddle two.
+    ends = n_lanes * np.cumsum(
+        [round_up(count, ALIGNED if n_lanes == 1 else 1) for count in counts]
     )
+    return np.array([*sizes, 0, *ends[:-1]]), int(ends[-1])
+
+
+# (numbers, sizes and first numbers of all fields) -> the named tuple
+open_workspace = make_opener(Workspace, group_rows)  # groups of pairs
+open_single = make_opener(Workspace, single_rows)  # one pair at a time
+open_progress = make_opener(Progress, NumbersType)
 
 
 def round_up(number: int, multiple: int) -> int:

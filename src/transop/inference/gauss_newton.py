@@ -1,9 +1,5 @@
 """The default solver: picks the back end of proximal Gauss-Newton."""
 
-import dataclasses
-from functools import lru_cache
-from importlib import import_module
-from types import ModuleType
 from typing import Literal
 
 import torch
@@ -12,8 +8,7 @@ from torch import Tensor
 
 from transop.errors import UserError
 from transop.inference.gauss_newton_torch import solve_batched
-from transop.inference.problem import Problem
-from transop.inference.result import InferenceResult
+from transop.inference.problem import InferenceResult, Problem, map_fields
 
 DEFAULT_TOLERANCE = 1e-6  # of both back ends
 DEFAULT_MAX_ITERATIONS = 100
@@ -49,16 +44,13 @@ def solve_gauss_newton(
     """
     if backend not in ("auto", "compiled", "torch"):
         raise UserError(f"backend={backend!r} is unknown; choose 'auto', 'compiled' or 'torch'")
-    kernel = _compiled_kernel()
-    if backend == "compiled" and kernel is None:
-        raise UserError("backend='compiled' needs numba; install it or use backend='torch'")
-    if backend == "torch" or kernel is None:
+    if backend == "torch":
         return solve_batched(problem, initial, max_iterations=max_iterations, tolerance=tolerance)
     device, cpu = problem.z0.device, torch.device("cpu")
     problem, initial = problem.to(cpu), initial.to(cpu)
     patient = backend == "auto" and max_iterations >= _FAIR_CHANCE
     first = int(_FIRST_SHARE * max_iterations) if patient else max_iterations
-    result = _solve_compiled(kernel, problem, initial, first, tolerance)
+    result = _solve_compiled(problem, initial, first, tolerance)
     if patient and not bool(result.converged.all()):
         result = _finish(problem, result, max_iterations, tolerance)
     return result.to(device)
@@ -82,35 +74,17 @@ def _finish(
     )
     better = more.objective <= result.objective[left]
     rows = left[better]
-    fields = {}
-    for field in dataclasses.fields(InferenceResult):
-        merged = getattr(result, field.name).clone()
-        merged[rows] = getattr(more, field.name)[better].to(merged)
-        fields[field.name] = merged
-    return InferenceResult(**fields)
-
-
-@lru_cache(maxsize=1)
-def _compiled_kernel() -> ModuleType | None:
-    # Not at the top: importing the compiler takes longer than everything else here.
-    try:
-        return import_module("transop.inference.gauss_newton_compiled")
-    except ImportError:
-        return None
+    return map_fields(lambda old, new: old.index_copy(0, rows, new[better].to(old)), result, more)
 
 
 def _solve_compiled(
-    kernel: ModuleType,
-    problem: Problem,
-    initial: Tensor,
-    max_iterations: int,
-    tolerance: float,
+    problem: Problem, initial: Tensor, max_iterations: int, tolerance: float
 ) -> InferenceResult:
-    arrays = (problem.operators, problem.z0, problem.z1, problem.weights, initial)
-    found = kernel.solve(
-        *(tensor.detach().contiguous().numpy() for tensor in arrays),
-        max_iterations,
-        tolerance,
-        torch.get_num_threads(),
-    )
+    # Not at the top: importing the compiler takes longer than everything else here.
+    from transop.inference.gauss_newton_compiled import solve
+
+    tensors = (problem.operators, problem.z0, problem.z1, problem.weights, initial)
+    operators, z0, z1, weights, start = (t.detach().contiguous().numpy() for t in tensors)
+    n_threads = torch.get_num_threads()
+    found = solve(operators, z0, z1, weights, start, max_iterations, tolerance, n_threads)
     return InferenceResult(*(torch.from_numpy(array) for array in found))

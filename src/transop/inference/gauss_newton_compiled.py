@@ -13,7 +13,6 @@ import math
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ from transop.inference._workspace import (
     Progress,
     Quadrature,
     Workspace,
-    count_rows,
+    lay_out,
     open_progress,
     open_single,
     open_workspace,
@@ -81,84 +80,40 @@ def _make_entries(sources: int) -> tuple[Any, Any]:
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def solve_groups(
-        memory: Array,
-        starts: Array,
-        progress: Array,
-        candidates: Array,
-        counter: Array,
-        wide: int,
-        interleaved: Array,
-        columns: Array,
-        norms: Array,
-        pairs: Array,
-        answers: Array,
-        *settings: Any,
+        memory: Array, layout: Array, interleaved: Array, columns: Array, norms: Array, *rest: Any
     ) -> int:
         """Solve groups of pairs until no ticket is left."""
-        m, n_lanes = len(norms), progress.shape[1]
-        ws = open_workspace(memory, starts, n_lanes, m, (pairs.shape[1] - 2 * m) // 2, wide)
         dictionary = Dictionary(
             numbers_from(interleaved, 0), numbers_from(columns, 0), numbers_from(norms, 0)
         )
-        state, listed = open_progress(progress, n_lanes), numbers_from(candidates, 0)
-        _take_chunks(solve_range, ws, state, listed, counter, dictionary, pairs, answers, settings)
+        _take_chunks(solve_range, open_workspace(memory, layout), dictionary, rest)
         return sources
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def solve_singly(
-        memory: Array,
-        starts: Array,
-        progress: Array,
-        candidates: Array,
-        counter: Array,
-        wide: int,
-        columns: Array,
-        acts: Array,
-        _: None,
-        norms: Array,
-        pairs: Array,
-        answers: Array,
-        *settings: Any,
+        memory: Array, layout: Array, columns: Array, acts: Array, norms: Array, *rest: Any
     ) -> int:
         """Solve one pair after the other until no ticket is left."""
-        m = len(norms)
-        ws = open_single(memory, starts, 1, m, (pairs.shape[1] - 2 * m) // 2, wide)
-        blocks = Blocks(
-            single_rows_from(columns, 0),
-            numbers_from(acts, 0),
-            numbers_from(candidates, m + OPERATORS_AT_ONCE),
-            numbers_from(norms, 0),
-        )
-        state, listed = open_progress(progress, 1), numbers_from(candidates, 0)
-        _take_chunks(
-            solve_single_range, ws, state, listed, counter, blocks, pairs, answers, settings
-        )
+        blocks = Blocks(single_rows_from(columns, 0), numbers_from(acts, 0), numbers_from(norms, 0))
+        _take_chunks(solve_single_range, open_single(memory, layout), blocks, rest)
         return sources
 
     return solve_groups, solve_singly
 
 
 @inlined
-def _take_chunks(
-    solve_range: Any,
-    ws: Workspace,
-    state: Progress,
-    candidates: Any,
-    counter: Array,
-    dictionary: Any,
-    pairs: Array,
-    answers: Array,
-    settings: Any,
-) -> None:
+def _take_chunks(solve_range: Any, ws: Workspace, dictionary: Any, rest: Any) -> None:
     """Solve the chunks of pairs whose tickets this thread gets."""
-    n_chunks, table, few, many, norm_for_few, precision, rounding, limit, tolerance = settings
+    progress, starts, candidates, counter, n_chunks, pairs, answers = rest[:7]
+    table, few, many, norm_for_few, precision, rounding, limit, tolerance = rest[7:]
+    state, listed = open_progress(progress, starts), numbers_from(candidates, 0)
     rule = Quadrature(numbers_from(table, 0), few, many, norm_for_few, precision, rounding)
     tickets, n_pairs = numbers_from(counter, 0), len(pairs)
     chunk = take_ticket(tickets)
     while chunk < n_chunks:
         start, stop = chunk * n_pairs // n_chunks, (chunk + 1) * n_pairs // n_chunks
         solve_range(
-            ws, state, candidates, start, stop, dictionary, pairs, answers, rule, limit, tolerance
+            ws, state, listed, start, stop, dictionary, pairs, answers, rule, limit, tolerance
         )
         chunk = take_ticket(tickets)
 
@@ -167,31 +122,16 @@ _SOURCES = _digest_sources()
 _solve_groups, _solve_singly = _make_entries(_SOURCES)
 
 
-class _Workers:
-    """A thread pool that a forked child does not inherit."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Start anew: after a fork the threads are gone and the lock may be held by nobody."""
-        self._lock = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
-        self._size = 0
-
-    def pool(self, size: int) -> ThreadPoolExecutor:
-        """Return a pool of at least ``size`` threads."""
-        with self._lock:
-            if self._pool is None or self._size < size:
-                # Threads start when needed; room for all keeps pools from being replaced.
-                self._size = max(size, os.cpu_count() or 1)
-                self._pool = ThreadPoolExecutor(self._size, thread_name_prefix="transop-inference")
-            return self._pool
+def _start_workers() -> None:
+    """Make the thread pool; a forked child makes its own, for it inherits no threads."""
+    global _workers
+    _workers = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="transop-inference")
 
 
-_workers = _Workers()
+_workers: ThreadPoolExecutor
+_start_workers()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_workers.forget)
+    os.register_at_fork(after_in_child=_start_workers)
 
 _kept = threading.local()  # each thread keeps its workspace: fresh memory costs page faults
 
@@ -221,11 +161,11 @@ def _scale_to_unit(operators: Array) -> tuple[Array, Array]:
     return unit, np.where(alive, peaks * lengths, 0.0)
 
 
-def _lay_out_for_groups(operators: Array) -> Dictionary:
+def _lay_out_for_groups(operators: Array, wide: int) -> Dictionary:
     """Lay unit operators out twice, padded with zeros."""
     m, d, _ = operators.shape
     unit, norms = _scale_to_unit(operators)
-    n_groups, wide = round_up(m, OPERATORS_AT_ONCE) // OPERATORS_AT_ONCE, round_up(d, 4)
+    n_groups = round_up(m, OPERATORS_AT_ONCE) // OPERATORS_AT_ONCE
     interleaved = np.zeros((n_groups, d, wide, OPERATORS_AT_ONCE), unit.dtype)
     for group in range(n_groups):
         part = unit[group * OPERATORS_AT_ONCE : (group + 1) * OPERATORS_AT_ONCE]
@@ -243,12 +183,7 @@ def _lay_out_singly(operators: Array, size: int, wide: int) -> Blocks:
     columns = np.zeros((m + 1, d // size, wide, wide), unit.dtype)
     columns[:m, :, :size, :size] = unit.swapaxes(2, 3)
     acts = columns[:m].any(axis=(2, 3)).astype(np.int64)
-    return Blocks(columns.ravel(), acts.ravel(), None, norms)
-
-
-@cache
-def _rule(dtype: np.dtype[Any]) -> Quadrature:
-    return quadrature_for(dtype)
+    return Blocks(columns.ravel(), acts.ravel(), norms)
 
 
 def solve(
@@ -269,17 +204,7 @@ def solve(
     coordinate descent. A pair has converged when its model promises a relative decrease of the
     objective below ``tolerance`` (or below rounding error) and the optimality conditions hold
     to about the square root of ``tolerance``. The result is never worse than zero coefficients
-    and always finite for finite input.
-
-    Args:
-        operators: the dictionary Psi, (m, d, d), float32 or float64; sets the precision.
-        z0: starting points, (b, d).
-        z1: targets, (b, d).
-        weights: penalty per pair and operator, (b, m), not negative.
-        initial: first coefficients, (b, m).
-        max_iterations: evaluations of the transport allowed per pair, restart included.
-        tolerance: relative decrease of the objective considered not worth a step.
-        n_threads: upper bound on the threads used.
+    and always finite for finite input. The operators set the precision.
 
     Returns:
         coefficients (b, m), objective (b,), relative residual |z1 - z1_hat| / |z1| (b,),
@@ -311,42 +236,45 @@ def _solve_all(
     """Share the chunks of pairs among threads, the calling one included."""
     dtype, m, d = answers.dtype, len(operators), points[0].shape[1]
     size = block_size(torch.from_numpy(operators))
-    singly = size < d or d >= MANY_DIMENSIONS
-    n_blocks, wide = d // size, round_up(size, LONG_BYTES // dtype.itemsize if singly else 4)
     operators = operators.astype(dtype, copy=False)
-    layout: Blocks | Dictionary
-    if singly:
-        solve_chunks, lanes, layout = _solve_singly, 1, _lay_out_singly(operators, size, wide)
+    dictionary: Blocks | Dictionary
+    if size < d or d >= MANY_DIMENSIONS:
+        solve_chunks, lanes, n_blocks = _solve_singly, 1, d // size
+        per_row = LONG_BYTES // dtype.itemsize
+        depth = wide = round_up(size, per_row)
+        dictionary = _lay_out_singly(operators, size, wide)
         points = (_pad(points[0], n_blocks, wide), _pad(points[1], n_blocks, wide))
     else:
-        solve_chunks, layout = _solve_groups, _lay_out_for_groups(operators)
-        lanes = REGISTER_BYTES // dtype.itemsize
+        solve_chunks, lanes, n_blocks = _solve_groups, REGISTER_BYTES // dtype.itemsize, 1
+        per_row, depth, wide = 1, d, round_up(d, 4)
+        dictionary = _lay_out_for_groups(operators, wide)
     pairs = np.concatenate([*points, *per_operator], axis=1, dtype=dtype, casting="unsafe")
-    rule = _rule(dtype)
-    ends = np.cumsum([0, *count_rows(m, n_blocks, wide, rule.many).values()]) * lanes
+    rule = quadrature_for(dtype)
+    sizes = (lanes, m, n_blocks * depth, n_blocks, depth, wide, wide // per_row)
+    layout, n_numbers = lay_out(sizes, rule.many)
     chunk = min(LARGEST_CHUNK, max(SMALLEST_CHUNK, len(pairs) // 64))
     n_chunks = -(-len(pairs) // chunk)
     counter = np.zeros(1, np.int64)
 
     def work() -> None:
         compiled_from = solve_chunks(
-            _thread_memory(int(ends[-1]), dtype),
-            ends[:-1],
-            np.zeros((len(Progress._fields), lanes)),
+            _thread_memory(n_numbers, dtype),
+            layout,
+            *dictionary,
+            np.zeros(len(Progress._fields) * lanes),
+            np.arange(len(Progress._fields)) * lanes,
             np.empty(2 * (m + OPERATORS_AT_ONCE), np.int64),
             counter,
-            wide,
-            *layout,
+            n_chunks,
             pairs,
             answers,
-            n_chunks,
             *rule,
             *limits,
         )
         assert compiled_from == _SOURCES, "the cache holds another version of the kernel"
 
     n_helpers = min(n_threads, n_chunks) - 1
-    helpers = [_workers.pool(n_helpers).submit(work) for _ in range(n_helpers)]
+    helpers = [_workers.submit(work) for _ in range(n_helpers)]
     work()
     for helper in helpers:
         if not helper.cancel():  # one that has not started finds no work left

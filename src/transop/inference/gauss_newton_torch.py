@@ -7,8 +7,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from transop.inference.lasso import minimise_lasso, soft_threshold
-from transop.inference.problem import Problem, relative_miss, solve_in_chunks
-from transop.inference.result import InferenceResult
+from transop.inference.problem import (
+    InferenceResult,
+    Problem,
+    map_fields,
+    relative_miss,
+    solve_in_chunks,
+)
 from transop.operators.derivatives import transport_jacobian
 from transop.operators.series import bound_norm, build_generator
 
@@ -40,7 +45,7 @@ class _State:
     rejected: Bool[Tensor, " b"]  # whether the last step from here was
 
     def select(self, chosen: Int[Tensor, " k"]) -> "_State":
-        return _State(*(getattr(self, field.name)[chosen] for field in fields(self)))
+        return map_fields(lambda tensor: tensor[chosen], self)
 
     def store(self, chosen: Int[Tensor, " k"], other: "_State") -> None:
         for field in fields(self):

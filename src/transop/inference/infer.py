@@ -1,9 +1,9 @@
-"""What every solver goes through: checks, starting points, restarts, and guarantees."""
+"""Coefficient inference: checks, starting points, restarts, and guarantees for every solver."""
 
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,9 +12,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transop.errors import TensorError, UserError, show
+from transop.inference.gauss_newton import solve_gauss_newton
 from transop.inference.objective import SparsityWeight, expand_weight
-from transop.inference.problem import Problem, relative_miss
-from transop.inference.result import ConvergenceWarning, InferenceResult
+from transop.inference.problem import (
+    ConvergenceWarning,
+    InferenceResult,
+    Problem,
+    map_fields,
+    relative_miss,
+)
 from transop.inputs import (
     check_dense,
     check_dictionary,
@@ -38,22 +44,59 @@ _HOPELESS = 1e3
 _SMALLEST_DICTIONARY = 1e-12
 
 
-def infer(
-    solvers: Mapping[str, Solver],
+SOLVERS: dict[str, Solver] = {"gauss-newton": solve_gauss_newton}
+
+
+def infer_coefficients(
     operators: Float[Tensor, "m d d"],
     z0: Float[Tensor, "b d"],
     z1: Float[Tensor, "b d"],
     *,
     sparsity_weight: SparsityWeight,
-    solver: str | Solver,
-    restarts: int,
-    initial: Float[Tensor, "b m"] | None,
-    generator: torch.Generator | None,
-    options: dict[str, Any],
+    solver: str | Solver = "gauss-newton",
+    restarts: int = 1,
+    initial: Float[Tensor, "b m"] | None = None,
+    max_iterations: int | None = None,
+    tolerance: float | None = None,
+    generator: torch.Generator | None = None,
+    **solver_options: Any,
 ) -> InferenceResult:
-    """Check everything, run the chosen solver from every start and keep the best per pair."""
-    solve = _choose_solver(solvers, solver)
-    options = _check_options(solve, options)
+    """Find the sparse coefficients whose flow carries each z0 to its z1.
+
+    [OBJECTIVE]  min_c 1/2 | z1 - expm(sum_m c_m Psi_m) z0 |^2 + sum_m zeta_m |c_m|
+
+    The objective is not convex: solvers find a minimum, and ``restarts`` looks for better ones.
+    Whatever happens inside, coefficients are finite and never worse than standing still.
+
+    Args:
+        operators: the dictionary Psi.
+        z0: starting points, in scaled latent units.
+        z1: end points, one per starting point.
+        sparsity_weight: zeta; one number, one per operator, or one per pair and operator.
+        solver: ``"gauss-newton"``, or a function of your own that takes a :class:`Problem` and
+            the first coefficients, then its options by name, and returns an
+            :class:`InferenceResult`. Both go through the same checks.
+        restarts: runs from different starting coefficients; the best is kept pair by pair.
+        initial: coefficients of the first start. Without it ``gauss-newton`` starts at zero,
+            other solvers at the paper's draw.
+        max_iterations: limit per pair and start; the solver's own if left out.
+        tolerance: when a pair has converged; the solver says in which sense, and its default.
+        generator: where random starts come from; a fixed seed if left out.
+        solver_options: what only this solver takes, such as ``backend``.
+
+    Returns:
+        Detached results in the type and on the device of the points.
+
+    Raises:
+        UserError: an argument has the wrong shape, type, name or value, or is not finite.
+
+    Warns:
+        ConvergenceWarning: some pairs did not converge.
+    """
+    solve = _choose_solver(solver)
+    limits = {"max_iterations": max_iterations, "tolerance": tolerance}
+    given = {name: value for name, value in limits.items() if value is not None}
+    options = _check_options(solve, given | solver_options)
     restarts = check_whole("restarts", restarts, least=1, most=10_000)
     check_generator(generator)
     _check_tensors(operators, z0, z1, initial)
@@ -65,7 +108,7 @@ def infer(
     best: InferenceResult | None = None
     for attempt in range(restarts):
         start = zeros if initial is None else initial.detach()
-        if attempt > 0 or (initial is None and solve is not solvers["gauss-newton"]):
+        if attempt > 0 or (initial is None and solve is not solve_gauss_newton):
             start = _draw_start(problem, attempt, generator)
         if start is not zeros:
             start = _abandon_hopeless(problem, start)
@@ -79,14 +122,14 @@ def infer(
     return best
 
 
-def _choose_solver(solvers: Mapping[str, Solver], solver: str | Solver) -> Solver:
+def _choose_solver(solver: str | Solver) -> Solver:
     if callable(solver):
         return solver
-    if not isinstance(solver, str) or solver not in solvers:
+    if not isinstance(solver, str) or solver not in SOLVERS:
         raise UserError(
-            f"solver = {show(solver)} is unknown; choose from {sorted(solvers)} or pass a function"
+            f"solver = {show(solver)} is unknown; choose from {sorted(SOLVERS)} or pass a function"
         )
-    return solvers[solver]
+    return SOLVERS[solver]
 
 
 def _name_of(solver: str | Solver) -> str:
@@ -175,12 +218,10 @@ def _keep_better(one: InferenceResult, other: InferenceResult) -> InferenceResul
 
 
 def _merge(where: Tensor, chosen: InferenceResult, otherwise: InferenceResult) -> InferenceResult:
-    return InferenceResult(
-        coefficients=torch.where(where.unsqueeze(-1), chosen.coefficients, otherwise.coefficients),
-        objective=torch.where(where, chosen.objective, otherwise.objective),
-        residual=torch.where(where, chosen.residual, otherwise.residual),
-        converged=torch.where(where, chosen.converged, otherwise.converged),
-        iterations=torch.where(where, chosen.iterations, otherwise.iterations),
+    return map_fields(
+        lambda a, b: torch.where(where if a.ndim == 1 else where.unsqueeze(-1), a, b),
+        chosen,
+        otherwise,
     )
 
 
@@ -211,5 +252,5 @@ def _warn_unconverged(found: InferenceResult, solver: str) -> None:
             f"{n_failed} of {found.converged.numel()} pairs did not converge with solver "
             f"{solver!r}; see result.converged, or raise max_iterations or sparsity_weight",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=3,
         )

@@ -33,16 +33,9 @@ def minimise_lasso(
 
     Every round is a sweep of coordinate descent, which finds out which coordinates are zero and
     which sign the others have, and a jump to the exact minimum with those signs. Neither can
-    raise the cost.
-
-    Args:
-        curvature: H, positive definite.
-        pull: p.
-        weights: w, not negative.
-        start: where x begins; a good guess saves rounds.
-        max_rounds: of sweep and jump.
-        tolerance: the last round is the first that moves no pair by more than this share of
-            how far all rounds have moved it, squared and measured by H.
+    raise the cost. ``start`` is where x begins; a good guess saves rounds. The last round is the
+    first that moves no pair by more than the share ``tolerance`` of how far all rounds have moved
+    it, squared and measured by H.
     """
     # Pairs go last, so that one coordinate of all pairs is one contiguous row.
     rows = curvature.permute(1, 2, 0).contiguous()

@@ -1,20 +1,28 @@
-"""A batch of pairs whose coefficients are sought, and what all solvers do with it."""
+"""A batch of pairs whose coefficients are sought, what solvers do with it, and their result."""
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transop.inference.result import InferenceResult
 from transop.operators.series import bound_norm, build_generator
 from transop.operators.transport import transport
 
 # A generator longer than this is where no sensible path ends: it counts as infinitely bad
 # instead of being exponentiated in ever more steps.
 _LONGEST_GENERATOR = 64.0
+
+Record = TypeVar("Record")
+
+
+def map_fields(function: Callable[..., Tensor], *records: Record) -> Record:
+    """Make a record of what a function gives for each field of one record, or of several."""
+    kind = type(records[0])
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    return kind(*(function(*(getattr(record, name) for record in records)) for name in names))
 
 
 @dataclass(frozen=True)
@@ -37,15 +45,11 @@ class Problem:
 
     def to(self, device: torch.device) -> "Problem":
         """Move everything to a device."""
-        return Problem(
-            *(getattr(self, field.name).to(device) for field in dataclasses.fields(Problem))
-        )
+        return map_fields(lambda tensor: tensor.to(device), self)
 
     def double(self) -> "Problem":
         """Convert everything to double precision."""
-        return Problem(
-            *(getattr(self, field.name).double() for field in dataclasses.fields(Problem))
-        )
+        return map_fields(Tensor.double, self)
 
     def miss(self, coefficients: Float[Tensor, "b m"]) -> Float[Tensor, "b d"]:
         """Compute z1 - z1_hat; infinite where the coefficients are absurdly large."""
@@ -65,6 +69,34 @@ class Problem:
     ) -> Float[Tensor, " b"]:
         """Add up [OBJECTIVE] per pair from what the path misses."""
         return missed.square().sum(-1) / 2 + (self.weights * coefficients.abs()).sum(-1)
+
+
+class ConvergenceWarning(UserWarning):
+    """Some pairs did not converge; ``InferenceResult.converged`` says which."""
+
+
+@dataclass(frozen=True)
+class InferenceResult:
+    """Sparse coefficients, plus the evidence for trusting them.
+
+    Attributes:
+        coefficients: c, one row per pair.
+        objective: [OBJECTIVE] of each pair, penalty included.
+        residual: |z1 - z1_hat| / |z1| of each pair: the l1 term stops paths short of z1.
+        converged: whether each pair is stationary to the tolerance; a batch mean would hide
+            failures.
+        iterations: of the run that was kept, per pair.
+    """
+
+    coefficients: Float[Tensor, "b m"]
+    objective: Float[Tensor, " b"]
+    residual: Float[Tensor, " b"]
+    converged: Bool[Tensor, " b"]
+    iterations: Int[Tensor, " b"]
+
+    def to(self, device: torch.device) -> "InferenceResult":
+        """Move everything to a device."""
+        return map_fields(lambda tensor: tensor.to(device), self)
 
 
 def assess(
@@ -129,7 +161,4 @@ def solve_in_chunks(
     results = [
         solve(problem.select(part), *(tensor[part] for tensor in per_pair)) for part in parts
     ]
-    names = [field.name for field in dataclasses.fields(InferenceResult)]
-    return InferenceResult(
-        **{name: torch.cat([getattr(result, name) for result in results]) for name in names}
-    )
+    return map_fields(lambda *parts: torch.cat(parts), *results)

@@ -15,12 +15,7 @@ from transop.operators.laplace import (
     sample_moves,
 )
 from transop.operators.series import bound_norm, build_generator
-from transop.operators.stability import (
-    closing_period,
-    eigenvalues,
-    largest_real_part,
-    will_overflow,
-)
+from transop.operators.stability import eigenvalues, largest_real_part
 from transop.operators.transport import TRANSPORT_METHODS, arc_length, transport, transport_path
 
 __all__ = [
@@ -33,7 +28,6 @@ __all__ = [
     "block_slices",
     "bound_norm",
     "build_generator",
-    "closing_period",
     "data_gradient",
     "differentiate_data_term",
     "eigenvalues",
@@ -45,5 +39,4 @@ __all__ = [
     "transport",
     "transport_jacobian",
     "transport_path",
-    "will_overflow",
 ]
