@@ -136,7 +136,8 @@ def stopping_time(
 ) -> float:
     """Find when the mean of |z1 - z(t)| / |z1| over all pairs first falls to ``residual``.
 
-    It is one time for all pairs; 1 if the paths do not come so close.
+    It is one time for all pairs, interpolated between hundredths of the way; 1 if the paths do not
+    come so close.
     """
     misses = torch.zeros(len(_STOPS), dtype=torch.float64)
     for start in range(0, len(first), CHUNK):
@@ -145,8 +146,15 @@ def stopping_time(
         path = model.latent_path(z0, z1, _STOPS.to(z0))
         for i, points in enumerate(path.unbind(1)):
             misses[i] += float(relative_miss((z1 - points).norm(dim=1), z1).double().sum())
-    close = (misses <= residual * len(first)).nonzero()
-    return float(_STOPS[close[0]]) if len(close) else 1.0
+    misses /= len(first)
+    close = (misses <= residual).nonzero()
+    if not len(close):
+        return 1.0
+    after = int(close[0])
+    if after == 0:
+        return float(_STOPS[0])
+    share = (misses[after - 1] - residual) / (misses[after - 1] - misses[after])
+    return float(_STOPS[after - 1] + share * (_STOPS[after] - _STOPS[after - 1]))
 
 
 def _classes(

@@ -171,7 +171,7 @@ def test_the_control_is_what_straightens_our_path(compute):
 def test_paths_of_every_method_end_equally_far_from_the_second_image(compute):
     residuals = compute("extrapolation").facts["residual"]
     assert set(residuals) == set(METHOD_NAMES)
-    assert max(residuals.values()) - min(residuals.values()) < 0.02
+    assert max(residuals.values()) - min(residuals.values()) < 0.001
 
 
 def test_the_rotation_is_found_to_close(compute):
