@@ -53,12 +53,14 @@ class DenseAutoencoder(Baseline):
 
         [DENSE]  1/2 |z1 - expm(sum_m c_m Psi_m) z0|^2 + gamma/2 sum_m |Psi_m|^2 + weight |c|^2
         """
-        chosen = self.coefficients(z0, z1)
         dictionary = self.operators.operators
-        misfit = (z1 - transport(dictionary, chosen, z0)).square().sum(1).mean() / 2
-        decay = self.numbers["operator_decay"] * dictionary.square().sum() / 2
-        penalty = self.numbers["coefficient_penalty"] * chosen.square().sum(1).mean()
-        loss: Tensor = misfit + decay + penalty
+        with torch.autocast(z0.device.type, enabled=False):  # paths need single precision
+            z0, z1 = z0.to(dictionary), z1.to(dictionary)
+            chosen = self.coefficients(z0, z1)
+            misfit = (z1 - transport(dictionary, chosen, z0)).square().sum(1).mean() / 2
+            decay = self.numbers["operator_decay"] * dictionary.square().sum() / 2
+            penalty = self.numbers["coefficient_penalty"] * chosen.square().sum(1).mean()
+            loss: Tensor = misfit + decay + penalty
         return loss
 
     def forward(

@@ -246,3 +246,13 @@ def test_the_dense_model_works_in_scaled_units(images):
     torch.testing.assert_close(4 * model.encode(images), model.network.encode(images).detach())
     torch.testing.assert_close(model.decode(model.encode(images)), model.network(images).detach())
     assert model(images, generator()).isfinite()
+
+
+@pytest.mark.parametrize("method", BASELINES)
+def test_a_baseline_trains_in_mixed_precision(method, images):
+    model = build(method)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(images, generator())
+    loss.backward()
+    assert loss.dtype == torch.float32
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
