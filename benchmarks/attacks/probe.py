@@ -48,10 +48,7 @@ PROBES: dict[str, tuple[Callable[[], Any], str]] = {
     "crash": (lambda: ctypes.string_at(0), "crashed"),
     "spin": (_spin, "hung"),
     "multiply": (
-        lambda: (
-            [subprocess.Popen([sys.executable, "-c", "input()"]) for _ in range(40)]
-            and time.sleep(5)
-        ),
+        lambda: [subprocess.Popen(["sleep", "60"]) for _ in range(40)] and time.sleep(5),
         "crashed",
     ),
 }
