@@ -9,13 +9,13 @@ import torch
 from PIL import Image
 
 from transop.errors import UserError
-from transop.report.describe import environment_rows, phase_results
 from transop_app.explorer import ExploredRun
 from transop_app.explorer.augment import augment_images
 from transop_app.explorer.latent_map import draw_map
 from transop_app.explorer.opened import NINE_IN_TEN
 from transop_app.explorer.path import find_path, notable_classes
 from transop_app.explorer.transform import start_from
+from transop_app.report.describe import environment_rows, phase_results
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,6 @@ PUBLIC_MODULES = {
     "pairs",
     "plotting",
     "progress",
-    "report",
     "run",
     "semi_supervised",
     "sharing",

@@ -36,10 +36,10 @@ def demo(
     require("demo", "the demo")
 
     from transop.config import load_settings
-    from transop.report import write_report
     from transop.run import Run
     from transop.training import train
     from transop_app.cli.showcase import draw_showcase
+    from transop_app.report import write_report
 
     terminal: Terminal = ctx.obj
     settings = load_settings("demo", overrides(ctx))

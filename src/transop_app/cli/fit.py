@@ -86,9 +86,9 @@ def _show_plan(terminal: Terminal, plan: FitPlan) -> None:
 
 def _conclude(ctx: typer.Context, path: Path, images: ImageDataset, plan: FitPlan) -> None:
     """Draw, print results, say in plain words how good they are, and suggest what to do next."""
-    from transop.report import write_report
     from transop.run import Run
     from transop_app.cli.showcase import draw_showcase
+    from transop_app.report import write_report
 
     terminal: Terminal = ctx.obj
     run = Run.open(path, data=images, progress=terminal.progress)

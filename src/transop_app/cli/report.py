@@ -15,7 +15,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="The file; RUN/report.html if left out.")] = None,
 ) -> None:
     """Write one self-contained HTML page about a run, with the figures that are in it."""
-    from transop.report import write_report
+    from transop_app.report import write_report
 
     terminal: Terminal = ctx.obj
     terminal.result(str(write_report(run, out)))

@@ -4,11 +4,11 @@ from html import escape
 
 import gradio as gr
 
-from transop.report import environment_rows, phase_results
 from transop.run import Run
 from transop_app.explorer.html import curves, notice, table, without_folders
 from transop_app.explorer.uploads import Uploads
 from transop_app.explorer.views.events import QUICK, sentences
+from transop_app.report import environment_rows, phase_results
 
 
 def lay_out(run: Run, _: Uploads) -> None:

@@ -4,7 +4,7 @@ from transop.extras import require
 
 require("report", "the report")  # before the files below import jinja2 and matplotlib
 
-from transop.report.describe import environment_rows, phase_results
-from transop.report.write import render_report, write_report
+from transop_app.report.describe import environment_rows, phase_results
+from transop_app.report.write import render_report, write_report
 
 __all__ = ["environment_rows", "phase_results", "render_report", "write_report"]

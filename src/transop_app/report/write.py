@@ -9,18 +9,18 @@ from jinja2 import Environment, StrictUndefined
 
 from transop import __version__
 from transop.artifacts import write_atomically
-from transop.report.describe import about, duration, headlines, phase_results
 from transop.run import Run
+from transop_app.report.describe import about, duration, headlines, phase_results
 
 
 def render_report(path: Path) -> str:
     """Describe a run as one HTML page that needs nothing outside itself; pictures are inside it."""
     # Loads Matplotlib, which the explorer does not need for the words of ``describe``.
-    from transop.report.pictures import collect_pictures, draw_curves, kept_identity
+    from transop_app.report.pictures import collect_pictures, draw_curves, kept_identity
 
     run = Run.open(path)
     kept = kept_identity(run.folder)
-    template = resources.files("transop.report").joinpath("page.html.jinja").read_text("utf-8")
+    template = resources.files("transop_app.report").joinpath("page.html.jinja").read_text("utf-8")
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -11,8 +11,8 @@ from transop.artifacts import RunFolder, write_atomically, write_json
 from transop.config import load_settings
 from transop.errors import ArtifactError
 from transop.plotting import About, image_grid, save_figure
-from transop.report import render_report, write_report
-from transop.report.describe import duration
+from transop_app.report import render_report, write_report
+from transop_app.report.describe import duration
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 
