@@ -1,8 +1,10 @@
-"""Optional parts of the installation, and the one line that says how to get a missing one."""
+"""Optional parts of the installation: extras, and what other packages plug in."""
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from importlib.util import find_spec
+from typing import Any
 
 from transop.errors import MissingExtra
 
@@ -36,3 +38,8 @@ def require(extra: str, purpose: str, alternative: str = "") -> None:
             f"{purpose} needs packages that are not installed ({', '.join(missing)}); install them "
             f"with: pip install 'transop[{extra}]'{other}"
         )
+
+
+def plugged_in(group: str) -> dict[str, Any]:
+    """Load what other packages add to transop, by name: the entry points of a group."""
+    return {entry.name: entry.load() for entry in entry_points(group=group)}

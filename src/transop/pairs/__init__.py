@@ -18,7 +18,13 @@ from transop.inputs import (
     check_whole,
 )
 from transop.pairs import strategies
-from transop.pairs.features import BACKBONES, FeatureExtractor, extract_features, input_size_for
+from transop.pairs.features import (
+    BACKBONES,
+    FeatureExtractor,
+    extract_features,
+    input_size_for,
+    published_resnet,
+)
 from transop.pairs.given import Given
 from transop.pairs.neighbours import MISSING, nearest_neighbours
 from transop.pairs.source import PairSource
@@ -48,6 +54,7 @@ __all__ = [
     "extract_features",
     "input_size_for",
     "nearest_neighbours",
+    "published_resnet",
 ]
 
 

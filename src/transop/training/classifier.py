@@ -22,15 +22,13 @@ from transop.identity import (
     neighbour_graph,
 )
 from transop.model import ManifoldAutoencoder
-from transop.networks import AttributeNet, build_classifier, prefer_channels_last
-from transop.pairs import nearest_neighbours
-from transop.training.attributes import (
-    WEIGHT_DECAY,
-    attribute_accuracies,
-    make_attribute_classifier,
-    train_attributes,
-    wants_attributes,
+from transop.networks import (
+    ClassifierKind,
+    build_classifier,
+    classifier_kinds,
+    prefer_channels_last,
 )
+from transop.pairs import nearest_neighbours
 from transop.training.autoencoder import load_images
 from transop.training.latents import encode_in, make_pairs
 from transop.training.loop import Loop
@@ -38,6 +36,7 @@ from transop.training.own_modules import load_weights, run_factory
 from transop.training.session import Session
 
 PHASE = "classifier"
+WEIGHT_DECAY = 1e-4  # of Adam
 
 Inputs = Callable[[Tensor], Tensor]  # positions to what the classifier reads
 
@@ -61,8 +60,8 @@ def train_classifier(
     identity.network.eval()
     identity.install(model)
     numbers = {"identity": identity.describe(), **identity.facts}
-    if isinstance(identity.network, AttributeNet):
-        return numbers | attribute_accuracies(identity.network, dataset)
+    if (kind := _further_kind(identity.recipe)) is not None:
+        return numbers | kind.measure(identity.network, dataset)
     if dataset.labels is None or source == "graph":
         return numbers
     return numbers | {
@@ -71,12 +70,12 @@ def train_classifier(
 
 
 def _from_labels(session: Session, model: ManifoldAutoencoder, dataset: ImageDataset) -> Identity:
-    """Train a classifier on labels, or on attributes where there is no class."""
+    """Train a classifier on labels, or on what another package's kind of classifier tells."""
     network, recipe = _make(session, model, dataset)
     network.to(session.device)
     prefer_channels_last(network)
-    if isinstance(network, AttributeNet):
-        train_attributes(session, network, dataset, model)
+    if (kind := _further_kind(recipe)) is not None:
+        kind.train(session, network, dataset, model)
     elif dataset.labels is None:
         raise SettingsError(
             f"data set '{dataset.meta.name}' has no labels to train a classifier on; give "
@@ -207,8 +206,9 @@ def _make(
     with session.seeded("weights", PHASE):
         if settings.factory is not None:
             return call_factory(settings.factory), {"factory": settings.factory}
-        if wants_attributes(settings, dataset):
-            return make_attribute_classifier(session, dataset)
+        for kind in classifier_kinds().values():
+            if kind.suits(settings, dataset):
+                return kind.make(session, dataset)
         suited = {"image": "lenet", "latent": "latent-mlp"}[settings.domain]
         if settings.network not in ("auto", suited):
             raise SettingsError(
@@ -221,6 +221,11 @@ def _make(
         else:
             numbers |= {"latent_dimension": model.latent_dimension}
         return build_classifier(suited, **numbers), {"network": suited, "numbers": numbers}
+
+
+def _further_kind(recipe: dict[str, Any] | None) -> ClassifierKind | None:
+    """Find the kind of a classifier that another package has made, by its recipe."""
+    return classifier_kinds().get((recipe or {}).get("network", ""))
 
 
 def call_factory(name: str) -> nn.Module:

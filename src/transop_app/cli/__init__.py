@@ -9,11 +9,11 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
 
+from transop.extras import plugged_in
 from transop_app.cli import (
     augment,
     data,
@@ -93,8 +93,7 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["--help", "-h"]},
     )
-    further = {entry.name: entry.load() for entry in entry_points(group=COMMAND_GROUP)}
-    for name, command in {**COMMANDS, **further}.items():
+    for name, command in {**COMMANDS, **plugged_in(COMMAND_GROUP)}.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:

@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from PIL import Image
 
-from transop.data import CELEBA_ATTRIBUTES, SPLIT_NAMES, consecutive_splits, split_sizes
+from transop.data import SPLIT_NAMES, consecutive_splits, split_sizes
 from transop.errors import DataError
 from transop.progress import Progress, silent
+from transop_paper.celeba import CELEBA_ATTRIBUTES
 from transop_paper.faces.dataset import (
     DEFAULT_FACES,
     DEFAULT_SIZE,

@@ -15,8 +15,6 @@ from jaxtyping import Bool, Float, Int8, UInt8
 
 from transop.artifacts import map_rows, write_rows
 from transop.data import (
-    CELEBA_ATTRIBUTES,
-    SIXTEEN_ATTRIBUTES,
     DatasetMeta,
     DatasetRequest,
     ImageDataset,
@@ -26,6 +24,7 @@ from transop.data import (
 )
 from transop.errors import DataError
 from transop.progress import Progress, silent
+from transop_paper.celeba import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES
 from transop_paper.faces import drawing
 from transop_paper.faces.drawing import FACTOR_NAMES, draw_faces, sample_factors
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from transop.data import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES, load_dataset
+from transop.data import load_dataset
 from transop.errors import DataError
+from transop_paper.celeba import CELEBA_ATTRIBUTES, SIXTEEN_ATTRIBUTES
 from transop_paper.faces import dataset as faces_module
 from transop_paper.faces import generate_faces, write_faces
 from transop_paper.faces.dataset import face_attributes

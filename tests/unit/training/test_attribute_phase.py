@@ -69,7 +69,8 @@ def test_attributes_are_learned_saved_with_the_model_and_loaded_again(
 def test_the_losses_are_weighted_anew_after_every_epoch(spots, make_session, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "transop.networks.DynamicLossWeights.update", lambda self, losses: seen.append(losses)
+        "transop_paper.attributes.network.DynamicLossWeights.update",
+        lambda self, losses: seen.append(losses),
     )
     train_classifier(make_session(*SMALL), fresh_model(), spots)
     assert len(seen) == 2  # nothing is left to weight after the last of three

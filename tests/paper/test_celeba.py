@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 from transop.data import ImageDataset, load_dataset, pictures
-from transop.data import celeba as celeba_module
-from transop.data.celeba import parse_attributes
 from transop.errors import DataError
+from transop_paper import celeba as celeba_module
+from transop_paper.celeba import parse_attributes
 from transop_paper.faces import write_faces
 
 N_IMAGES = 20

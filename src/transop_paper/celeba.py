@@ -19,10 +19,18 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from jaxtyping import Int8, Int64
 
-from transop.data.array_files import read_arrays
-from transop.data.dataset import SPLIT_NAMES, DatasetMeta, ImageDataset
-from transop.data.pictures import Entry, decode_pictures, file_entry, open_zip, zip_entries
-from transop.data.request import DatasetRequest
+from transop.data import (
+    SPLIT_NAMES,
+    DatasetMeta,
+    DatasetRequest,
+    Entry,
+    ImageDataset,
+    decode_pictures,
+    file_entry,
+    open_zip,
+    read_arrays,
+    zip_entries,
+)
 from transop.errors import DataError
 from transop.files import open_regular, read_regular, reason_of
 

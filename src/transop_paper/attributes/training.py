@@ -11,21 +11,20 @@ from jaxtyping import Float, Int8
 from torch import Tensor
 
 from transop.config import ClassifierSettings
-from transop.data import SIXTEEN_ATTRIBUTES, ImageDataset, cache_folder
+from transop.data import ImageDataset, cache_folder
 from transop.errors import SettingsError
 from transop.evaluation import held_out_rows
 from transop.model import ManifoldAutoencoder
-from transop.networks import (
+from transop.networks import prefer_channels_last
+from transop.pairs import published_resnet
+from transop.training import Loop, Session, load_images
+from transop_paper.attributes.network import (
     AttributeNet,
     DynamicLossWeights,
     attribute_losses,
     build_attribute_net,
-    prefer_channels_last,
 )
-from transop.pairs.features import published_resnet
-from transop.training.autoencoder import load_images
-from transop.training.loop import Loop
-from transop.training.session import Session
+from transop_paper.celeba import SIXTEEN_ATTRIBUTES
 
 PHASE = "classifier"
 WEIGHT_DECAY = 1e-4  # of Adam
