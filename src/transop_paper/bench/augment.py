@@ -24,7 +24,7 @@ from transop.networks import (
 )
 from transop.operators import TransportOperators
 from transop.progress import Progress, silent
-from transop_paper.bench.cost import measure_peak
+from transop_paper.bench.peak import measure_peak
 
 ELASTIC = "elastic (kornia)"
 _WARM_UP = 3

@@ -20,8 +20,8 @@ from transop.errors import UserError
 from transop.inference import ConvergenceWarning, InferenceResult, infer_coefficients
 from transop.operators import TransportOperators, build_generator, transport
 from transop.progress import Progress, silent
-from transop_paper.bench.cost import measure_peak
 from transop_paper.bench.digit_operators import SPARSITY_WEIGHT, LearnedProblem, learn_operators
+from transop_paper.bench.peak import measure_peak
 from transop_paper.contenders import ALL_SOLVERS
 
 OUR_SOLVER = "gauss-newton"

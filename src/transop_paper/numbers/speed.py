@@ -145,24 +145,6 @@ def training_loops(measured: Measured, side: int) -> str:
     return table(head, rows)
 
 
-def pairs(measured: Measured) -> str:
-    """List what features and neighbours cost for growing numbers of images."""
-    rows = []
-    for cost in measured["costs"]:
-        whole = cost["all_at_once"]
-        shown = [f"{cost['n_images']:,}"]
-        for step in (cost["features"], cost["search"]):
-            megabytes = step["megabytes"]
-            shown += [amount(step["seconds"]), "" if megabytes is None else amount(megabytes)]
-        shown += ["" if whole is None else amount(whole["seconds"])]
-        rows.append([*shown, amount(cost["table_megabytes"])])
-    if powers := measured["growth"]:
-        both = [f"n^{powers['features']:.2f}", "", f"n^{powers['search']:.2f}"]
-        rows.append(["growth", *both, "", "", ""])
-    columns = ["features, s", "MB", "search, s", "MB", "whole table, s", "MB"]
-    return table(["images", *columns], rows)
-
-
 SPEED: dict[str, Callable[[Measurements], str]] = {
     "large-sets": from_file("large-sets", _large_sets),
     "two-processes": from_file("two-processes", _two_processes),

@@ -7,7 +7,6 @@ import torch
 from transop.errors import UserError
 from transop.inference import infer_coefficients
 from transop_paper.bench import inference
-from transop_paper.bench.cost import measure_peak
 from transop_paper.bench.digit_operators import learn_operators, project_digits
 from transop_paper.bench.inference import (
     OUR_SOLVER,
@@ -16,6 +15,7 @@ from transop_paper.bench.inference import (
     bench_inference,
     count_flops,
 )
+from transop_paper.bench.peak import measure_peak
 
 FEW = ("proximal-nesterov", "conjugate-gradient")
 
