@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from transop.errors import UserError
-from transop.networks.resnet import ResNet18
 from transop_paper.attributes.network import (
     TRUNKS,
     DynamicLossWeights,
     attribute_losses,
     build_attribute_net,
 )
+from transop_paper.resnet import ResNet18
 
 NAMES = ("Smiling", "Bald", "Bangs")
 

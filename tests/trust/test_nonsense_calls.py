@@ -6,10 +6,11 @@ import torch
 
 import transop
 from transop import operators
-from transop.augment import Guard, augment_folder
+from transop.augment import Guard
 from transop.errors import UserError
 from transop.networks import CoefficientEncoder, build_autoencoder, build_classifier
 from transop.semi_supervised import Consistency, learn_from_few_labels, weigh_neighbours
+from transop_app.augment_folder import augment_folder
 
 
 class Unshowable:

@@ -15,8 +15,8 @@ from transop.data import load_dataset
 from transop.errors import ArtifactError, DataError, SettingsError, UserError
 from transop.files import open_regular, read_regular, require_regular
 from transop.networks.efficientnet_lite import load_efficientnet_lite0
-from transop.networks.resnet import load_imagenet_weights
 from transop.pairs import build_pairs
+from transop_paper.resnet import load_imagenet_weights
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 

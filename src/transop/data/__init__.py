@@ -21,16 +21,19 @@ from transop.data.pictures import Entry, decode_pictures, file_entry, open_zip, 
 from transop.data.published import DATASETS, known_datasets
 from transop.data.request import DatasetRequest, cache_folder
 from transop.data.run_data import DataRecord, load_run_data, with_source
+from transop.data.sources import Catalogue, PublishedFile, obtain
 
 __all__ = [
     "DATASETS",
     "EXTENSIONS",
     "SPLIT_NAMES",
+    "Catalogue",
     "DataRecord",
     "DatasetMeta",
     "DatasetRequest",
     "Entry",
     "ImageDataset",
+    "PublishedFile",
     "UnreadablePicture",
     "cache_folder",
     "conform",
@@ -40,6 +43,7 @@ __all__ = [
     "known_datasets",
     "load_dataset",
     "load_run_data",
+    "obtain",
     "open_zip",
     "read_arrays",
     "read_header",

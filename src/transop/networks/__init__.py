@@ -20,13 +20,13 @@ from transop.networks.autoencoder import (
     mnist,
 )
 from transop.networks.classifiers import CoefficientEncoder, LatentClassifier, LeNet
+from transop.networks.efficientnet_lite import load_published_weights
 from transop.networks.folded import FoldedAutoencoder, in_chunks
 from transop.networks.modules import (
     ModuleAutoencoder,
     PrincipalDirections,
     make_autoencoder,
 )
-from transop.networks.resnet import ResNet18, load_imagenet_weights
 
 __all__ = [
     "AUTOENCODERS",
@@ -40,12 +40,11 @@ __all__ = [
     "LeNet",
     "ModuleAutoencoder",
     "PrincipalDirections",
-    "ResNet18",
     "build_autoencoder",
     "build_classifier",
     "classifier_kinds",
     "in_chunks",
-    "load_imagenet_weights",
+    "load_published_weights",
     "make_autoencoder",
     "prefer_channels_last",
 ]
@@ -114,9 +113,10 @@ def build_classifier(name: str, **numbers: Any) -> nn.Module:
         **numbers: ``image_size, channels, n_classes`` for ``lenet``;
             ``latent_dimension, n_classes`` for ``latent-mlp``.
     """
-    if name not in CLASSIFIERS and (kind := classifier_kinds().get(name)) is not None:
-        return kind.build(**numbers)
-    check_choice("classifier", name, tuple(CLASSIFIERS))
+    kinds = {} if isinstance(name, str) and name in CLASSIFIERS else classifier_kinds()
+    check_choice("classifier", name, (*CLASSIFIERS, *kinds))
+    if name in kinds:
+        return kinds[name].build(**numbers)
     for argument in ("image_size", "channels", "latent_dimension", "n_classes", "hidden"):
         if argument in numbers:
             numbers[argument] = check_whole(argument, numbers[argument], least=1)

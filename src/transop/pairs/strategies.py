@@ -21,12 +21,12 @@ from transop.extras import missing_modules
 from transop.files import reason_of
 from transop.inputs import check_finite, check_tensor
 from transop.pairs.features import (
-    BACKBONES,
     FeatureExtractor,
     ImageFunction,
     collect_rows,
     feature_blocks,
     input_size_for,
+    known_backbones,
 )
 from transop.pairs.given import Given, Split, read_given
 from transop.pairs.neighbours import (
@@ -196,13 +196,14 @@ def _perceptual_features(
         features = _rows_of(wanted, request, "features")
         return features, {"features": digest_rows(features.numpy())}
     if isinstance(wanted, str):
-        if wanted not in BACKBONES:
+        backbones = known_backbones()
+        if wanted not in backbones:
             raise UserError(
-                f"features={wanted!r} is not a backbone; choose one of {', '.join(BACKBONES)}, "
+                f"features={wanted!r} is not a backbone; choose one of {', '.join(backbones)}, "
                 "a function of images, or an array with one row per image"
             )
         size = request.input_size or input_size_for(request.dataset.image_size)
-        extractor = BACKBONES[wanted](size, request.weights, request.cache_dir)
+        extractor = backbones[wanted](size, request.weights, request.cache_dir)
     else:
         extractor = FeatureExtractor(wanted, _CALLABLE_BATCH, key=None)
     named = extractor.key is not None

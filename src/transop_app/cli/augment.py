@@ -13,7 +13,7 @@ from transop_app.cli import options
 from transop_app.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from transop.augment import FolderReport
+    from transop_app.augment_folder import FolderReport
 
 _LISTED = 5
 
@@ -57,9 +57,10 @@ def augment(
 
     import torch
 
-    from transop.augment import TransportAugment, augment_folder
+    from transop.augment import TransportAugment
     from transop.inputs import check_seed
     from transop.run import Run
+    from transop_app.augment_folder import augment_folder
 
     generator = torch.Generator().manual_seed(check_seed("--seed", seed))
     model = Run.open(run).require_phase("operators")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transop.errors import UserError
-from transop.networks import ResNet18, load_imagenet_weights
+from transop_paper.resnet import ResNet18, load_imagenet_weights
 
 N_HIDDEN = 256
 DROPOUT = 0.5

@@ -16,7 +16,6 @@ from transop.errors import SettingsError
 from transop.evaluation import held_out_rows
 from transop.model import ManifoldAutoencoder
 from transop.networks import prefer_channels_last
-from transop.pairs import published_resnet
 from transop.training import Loop, Session, load_images
 from transop_paper.attributes.network import (
     AttributeNet,
@@ -25,6 +24,7 @@ from transop_paper.attributes.network import (
     build_attribute_net,
 )
 from transop_paper.celeba import SIXTEEN_ATTRIBUTES
+from transop_paper.resnet import published_resnet
 
 PHASE = "classifier"
 WEIGHT_DECAY = 1e-4  # of Adam

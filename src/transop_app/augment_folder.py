@@ -15,14 +15,14 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
-from transop.data.picture import EXTENSIONS, UnreadablePicture, read_picture
+from transop.data import EXTENSIONS, UnreadablePicture, read_picture
 from transop.errors import DataError, UserError
 from transop.files import make_folder, open_regular, real_path
 from transop.inputs import check_path, check_whole
 from transop.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from transop.augment.transform import TransportAugment
+    from transop.augment import TransportAugment
 
 _AT_ONCE = 250  # images decoded by the network at once
 _SHOWN = 12  # originals on the contact sheet
