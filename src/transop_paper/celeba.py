@@ -21,6 +21,7 @@ from jaxtyping import Int8, Int64
 
 from transop.data import (
     SPLIT_NAMES,
+    DatasetLoader,
     DatasetMeta,
     DatasetRequest,
     Entry,
@@ -106,13 +107,14 @@ def load_celeba(request: DatasetRequest) -> ImageDataset:
     return ImageDataset(decoded.images, None, splits, meta, attributes[kept], factors)
 
 
-def is_celeba(place: Path) -> bool:
-    """Say whether a folder, or the folder of a zip, has CelebA's layout: images and attributes."""
+def recognise(place: Path) -> DatasetLoader | None:
+    """Give the loader of a folder, or of a zip, in CelebA's layout: images and attributes."""
     if _find(place, _ATTRIBUTES) is None:
-        return False
+        return None
+    has_images = place.name == _ZIP
     if place.is_dir():
-        return _find(place, _IMAGES) is not None or _find(place, _ZIP) is not None
-    return place.name == _ZIP
+        has_images = _find(place, _IMAGES) is not None or _find(place, _ZIP) is not None
+    return load_celeba if has_images else None
 
 
 def _splits(parts: np.ndarray, split: str) -> dict[str, np.ndarray]:

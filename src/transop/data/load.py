@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from transop.data.array_files import is_idx_folder, load_idx_folder, load_npy, load_npz
+from transop.data.array_files import load_npy, load_npz
 from transop.data.arrays import (
     Part,
     dataset_from_parts,
@@ -163,7 +163,7 @@ def _open_file(place: Path, labels: Any, request: DatasetRequest) -> ImageDatase
     if (load := recognised_layout(place)) is not None:
         return load(replace(request, path=place))
     if place.is_dir():
-        return (load_idx_folder if is_idx_folder(place) else load_folder)(place, request)
+        return load_folder(place, request)
     if kind == ".zip":
         return load_zip(place, request)
     raise DataError(

