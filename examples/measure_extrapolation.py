@@ -21,7 +21,8 @@ import torch
 
 from transop import ManifoldAutoencoder, Run
 from transop.artifacts import write_json
-from transop.evaluation import lead_over, measure_extrapolation, same_class_pairs
+from transop.evaluation import same_class_pairs
+from transop_paper.extrapolation import lead_over, measure_extrapolation
 from transop_paper.figures.companions import load_companion
 
 TIMES = [1.0, 1.5, 2.0, 2.5, 3.0]

@@ -145,7 +145,6 @@ class Calls(Attack):
         flow = {"operators": dictionary, "coefficients": rows, "points": points}
         pairs = {"operators": dictionary, "coefficients": rows, "z0": points, "z1": points + 1}
         return {
-            "arc_length": (operators.arc_length, flow, ["until"]),
             "eigenvalues": (operators.eigenvalues, {"operators": dictionary}, []),
             "largest_real_part": (operators.largest_real_part, {"operators": dictionary}, []),
             "sample_moves": (
@@ -154,11 +153,7 @@ class Calls(Attack):
                 ["generator", "uniform"],
             ),
             "sample_laplace": (operators.sample_laplace, {"scale": rows}, ["generator"]),
-            "laplace_kl": (
-                operators.laplace_kl,
-                {"scale": rows, "prior_scale": 0.1},
-                ["direction"],
-            ),
+            "laplace_kl": (operators.laplace_kl, {"scale": rows, "prior_scale": 0.1}, []),
             "data_gradient": (operators.data_gradient, pairs, []),
             "transport_jacobian": (
                 operators.transport_jacobian,

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transop.operators import arc_length, transport, transport_path
+from transop.operators import transport, transport_path
 
 
 def random_flow(seed=0, *, n_operators=3, dimension=5, batch=(4,), norm=1.0, dtype=torch.float64):
@@ -130,28 +130,3 @@ def test_a_very_long_path_still_agrees_with_the_dense_exponential():
     path = transport_path(rotation, coefficients, points, times)
     moved = transport(rotation, 100 * coefficients, points, method="dense")
     torch.testing.assert_close(path[:, 1], moved, rtol=1e-9, atol=1e-9)
-
-
-def test_the_arc_of_a_rotation_is_its_angle_times_the_radius():
-    quarter = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]], dtype=torch.float64)
-    angle = torch.tensor([[0.5], [30.0], [0.0]], dtype=torch.float64)
-    points = torch.tensor([[2.0, 0.0], [0.0, 3.0], [1.0, 1.0]], dtype=torch.float64)
-    length = arc_length(quarter, angle, points)
-    torch.testing.assert_close(length, torch.tensor([1.0, 90.0, 0.0], dtype=torch.float64))
-
-
-def test_arc_lengths_of_two_stretches_add_up():
-    operators, coefficients, points = random_flow(norm=3.0)
-    middle = transport(operators, 0.4 * coefficients, points)
-    parts = arc_length(operators, coefficients, points, until=0.4) + arc_length(
-        operators, coefficients, middle, until=0.6
-    )
-    torch.testing.assert_close(
-        parts, arc_length(operators, coefficients, points), rtol=1e-8, atol=0
-    )
-
-
-def test_no_path_is_shorter_than_the_straight_line():
-    operators, coefficients, points = random_flow(norm=5.0)
-    chord = (transport(operators, coefficients, points) - points).norm(dim=-1)
-    assert bool((arc_length(operators, coefficients, points) >= chord * (1 - 1e-12)).all())

@@ -8,7 +8,7 @@ import scipy.sparse.linalg
 import scipy.stats
 import torch
 
-from transop.operators import arc_length, laplace_kl, sample_laplace, transport
+from transop.operators import laplace_kl, sample_laplace, transport
 
 
 def random_generator(norm, *, dimension=6, seed=0):
@@ -46,21 +46,6 @@ def test_transport_is_scipys_action_of_the_exponential():
     np.testing.assert_allclose(moved.numpy(), expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize("norm", [0.2, 3.0, 12.0])
-def test_arc_length_is_scipys_integral_of_the_speed(norm):
-    matrix = random_generator(norm, dimension=4, seed=3)
-    point = np.random.default_rng(4).standard_normal(4)
-
-    def speed(t):
-        return np.linalg.norm(matrix @ scipy.linalg.expm(t * matrix) @ point)
-
-    expected, _ = scipy.integrate.quad(speed, 0, 1, epsabs=0, epsrel=1e-10, limit=200)
-    length = arc_length(
-        torch.from_numpy(matrix)[None], torch.ones(1).double(), torch.from_numpy(point)
-    )
-    assert float(length) == pytest.approx(expected, rel=1e-6)
-
-
 def test_draws_follow_scipys_laplace_distribution():
     drawn = sample_laplace(
         torch.full((20_000,), 0.7).double(), generator=torch.Generator().manual_seed(0)
@@ -70,7 +55,7 @@ def test_draws_follow_scipys_laplace_distribution():
 
 
 @pytest.mark.parametrize(("scale", "prior"), [(0.3, 0.1), (0.05, 0.4), (1.0, 1.3)])
-def test_both_divergences_are_their_integrals(scale, prior):
+def test_the_divergence_is_its_integral(scale, prior):
     q, p = scipy.stats.laplace(scale=scale), scipy.stats.laplace(scale=prior)
 
     def integral(one, other):
@@ -82,5 +67,3 @@ def test_both_divergences_are_their_integrals(scale, prior):
 
     h = torch.tensor(scale, dtype=torch.float64)
     assert float(laplace_kl(h, prior)) == pytest.approx(integral(q, p), rel=1e-6)
-    reverse = laplace_kl(h, prior, direction="prior-to-posterior")
-    assert float(reverse) == pytest.approx(integral(p, q), rel=1e-6)

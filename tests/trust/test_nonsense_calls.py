@@ -150,8 +150,7 @@ CALLS = {
     **spoil(
         transop.TransportOperators,
         {"n_operators": 2, "dimension": 4},
-        *("n_operators", "dimension", "n_blocks", "block_layout", "initialisation"),
-        *("variance", "generator"),
+        *("n_operators", "dimension", "n_blocks", "block_layout", "generator"),
     ),
     **spoil(
         transop.learn_operators,
@@ -196,7 +195,6 @@ CALLS = {
     **spoil(DATASET.batch, {"indices": [0]}, "indices", "device", "dtype"),
     **spoil(DATASET.subset, {}, "split"),
     **spoil(transop.Run.open, {"path": "no"}, "path", "device", "offline", "progress"),
-    **spoil(operators.arc_length, FLOW, *FLOW, "until"),
     **spoil(
         operators.sample_moves,
         {"operators": PSI, "points": Z, "scales": C},

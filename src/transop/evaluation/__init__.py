@@ -1,12 +1,5 @@
 """Measure what a model does to images: reconstruction, identity along paths, kept labels."""
 
-from transop.evaluation.extrapolation import (
-    ExtrapolationResult,
-    lead_over,
-    measure_extrapolation,
-    same_class_pairs,
-    stopping_time,
-)
 from transop.evaluation.invariance import (
     Invariance,
     Strip,
@@ -32,12 +25,12 @@ from transop.evaluation.reconstruction import (
     classifier_accuracy,
     held_out_rows,
     reconstruction_error,
+    same_class_pairs,
 )
 
 __all__ = [
     "FIXED",
     "LENGTHS",
-    "ExtrapolationResult",
     "Invariance",
     "KeptCurve",
     "KeptIdentity",
@@ -51,13 +44,10 @@ __all__ = [
     "far_scale",
     "half_way_scale",
     "held_out_rows",
-    "lead_over",
-    "measure_extrapolation",
     "measure_invariance",
     "measure_kept_curves",
     "measure_kept_identity",
     "reconstruction_error",
     "same_class_pairs",
     "spread_covered",
-    "stopping_time",
 ]

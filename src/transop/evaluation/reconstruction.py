@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from transop.data import ImageDataset
@@ -35,6 +35,26 @@ CHUNK = 250  # measured: larger chunks fall out of the cache and decode at half 
 def held_out_rows(dataset: ImageDataset, most: int = 10_000) -> np.ndarray:
     """Choose the images to measure on: test, else validation, else the training images."""
     return dataset.splits[dataset.held_out_split][:most]
+
+
+def same_class_pairs(
+    labels: Int[np.ndarray, " n"], n_per_class: int, generator: torch.Generator
+) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+    """Draw pairs of different positions that carry the same label, so many for every class.
+
+    Classes with fewer than two images are left out. What is returned are the positions of the
+    first and of the second image of every pair.
+    """
+    first, second = [], []
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        if len(members) < 2:
+            continue
+        start = torch.randint(len(members), (n_per_class,), generator=generator).numpy()
+        shift = torch.randint(1, len(members), (n_per_class,), generator=generator).numpy()
+        first.append(members[start])
+        second.append(members[(start + shift) % len(members)])
+    return np.concatenate(first), np.concatenate(second)
 
 
 @torch.inference_mode()

@@ -16,14 +16,13 @@ from transop.operators.laplace import (
 )
 from transop.operators.series import bound_norm, build_generator
 from transop.operators.stability import eigenvalues, largest_real_part
-from transop.operators.transport import TRANSPORT_METHODS, arc_length, transport, transport_path
+from transop.operators.transport import TRANSPORT_METHODS, transport, transport_path
 
 __all__ = [
     "TRANSPORT_METHODS",
     "DictionaryError",
     "TensorError",
     "TransportOperators",
-    "arc_length",
     "block_size",
     "block_slices",
     "bound_norm",

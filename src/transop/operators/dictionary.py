@@ -1,6 +1,5 @@
 """The learnable dictionary of transport operators."""
 
-import math
 from typing import Any, Literal
 
 import torch
@@ -8,9 +7,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transop.errors import UserError
-from transop.inputs import check_choice, check_generator, check_number, check_whole
+from transop.inputs import check_choice, check_generator, check_whole
 
-Initialisation = Literal["unit-norm", "gaussian"]
 BlockLayout = Literal["one-per-operator", "diagonal"]
 
 _MOST_OPERATORS = _MOST_DIMENSIONS = 100_000
@@ -28,9 +26,9 @@ class TransportOperators(nn.Module):
     entry that would mix two of them is zero and stays zero. The matrices keep their full size;
     transport, inference and learning find the blocks and work on each by itself.
 
-    Differs from the paper: it states an initialisation variance, but operators are then scaled
-    to unit norm, which undoes it. Here that is ``"unit-norm"``, and ``"gaussian"`` honours the
-    variance.
+    Entries are drawn from a Gaussian and scaled so that every operator has Frobenius norm 1.
+
+    Differs from the paper: it states an initialisation variance, which that scaling undoes.
 
     Attributes:
         weight: the parameter, shape (m, d, d).
@@ -48,8 +46,6 @@ class TransportOperators(nn.Module):
         *,
         n_blocks: int = 1,
         block_layout: BlockLayout = "one-per-operator",
-        initialisation: Initialisation = "unit-norm",
-        variance: float = 0.05,
         generator: torch.Generator | None = None,
     ) -> None:
         """Draw the operators.
@@ -60,16 +56,11 @@ class TransportOperators(nn.Module):
             n_blocks: must divide ``dimension``.
             block_layout: ``"one-per-operator"`` gives operator i the block i modulo n_blocks;
                 ``"diagonal"`` lets every operator act on all blocks, each within itself.
-            initialisation: Gaussian entries, then for ``"unit-norm"`` scaled so that every
-                operator has Frobenius norm 1.
-            variance: of the entries of ``"gaussian"``.
             generator: where the randomness comes from; a fixed seed if left out.
         """
         super().__init__()
         check_choice("block_layout", block_layout, ("one-per-operator", "diagonal"))
-        check_choice("initialisation", initialisation, ("unit-norm", "gaussian"))
         check_generator(generator)
-        variance = check_number("variance", variance, "positive; the paper uses 0.05", open=True)
         n_operators, dimension, n_blocks = _check_sizes(n_operators, dimension, n_blocks)
         self.n_operators, self.dimension, self.n_blocks = n_operators, dimension, n_blocks
         mask = _block_mask(n_operators, dimension, n_blocks, block_layout)
@@ -77,7 +68,8 @@ class TransportOperators(nn.Module):
         generator = torch.Generator().manual_seed(0) if generator is None else generator
         shape = (n_operators, dimension, dimension)
         entries = torch.randn(shape, generator=generator, device=generator.device).cpu() * mask
-        self.weight = nn.Parameter(_scale(entries, initialisation, variance))
+        norms = torch.linalg.vector_norm(entries, dim=(-2, -1), keepdim=True)
+        self.weight = nn.Parameter(torch.div(entries, norms))
 
     @property
     def operators(self) -> Float[Tensor, "m d d"]:
@@ -132,9 +124,3 @@ def _block_mask(n_operators: int, dimension: int, n_blocks: int, layout: str) ->
         own = torch.arange(n_operators) % n_blocks
         mask = together & (block_of == own[:, None])[:, :, None]
     return mask.to(torch.get_default_dtype())
-
-
-def _scale(entries: Tensor, initialisation: str, variance: float) -> Tensor:
-    if initialisation == "gaussian":
-        return entries * math.sqrt(variance)
-    return torch.div(entries, torch.linalg.vector_norm(entries, dim=(-2, -1), keepdim=True))

@@ -1,22 +1,17 @@
 """The Laplace prior on coefficients: random moves drawn from it, and its divergence."""
 
-from typing import Literal
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from transop.inputs import (
     check_alike,
-    check_choice,
     check_dense,
     check_generator,
     check_number,
     check_shapes_fit,
 )
 from transop.operators.transport import transport
-
-Direction = Literal["posterior-to-prior", "prior-to-posterior"]
 
 
 def sample_moves(
@@ -96,8 +91,6 @@ def laplace_from_uniform(
 def laplace_kl(
     scale: Float[Tensor, "*shape"],
     prior_scale: float | Float[Tensor, "*#shape"],
-    *,
-    direction: Direction = "posterior-to-prior",
 ) -> Float[Tensor, "*shape"]:
     """Measure the divergence between the encoder's Laplace distribution and the prior.
 
@@ -106,22 +99,18 @@ def laplace_kl(
     Zero exactly when the scales agree, and elementwise: sum or average over operators yourself.
 
     Differs from the paper: its text names KL(q||p), but the formula printed there is KL(p||q) =
-    log(h / zeta) + zeta / h - 1. The default is what the text names; ``"prior-to-posterior"``
-    is what is printed.
+    log(h / zeta) + zeta / h - 1. This is what the text names; what is printed is this with h and
+    zeta exchanged.
 
     Args:
         scale: h, the encoder's scales (q); positive.
         prior_scale: zeta, the prior's scale (p); positive.
-        direction: ``"posterior-to-prior"`` for KL(q||p), ``"prior-to-posterior"`` for KL(p||q).
     """
     check_alike(scale=scale)
-    check_choice("direction", direction, ("posterior-to-prior", "prior-to-posterior"))
     if isinstance(prior_scale, Tensor):
         check_dense(prior_scale=prior_scale)
         check_shapes_fit(scale=scale, prior_scale=prior_scale)
     else:
         prior_scale = check_number("prior_scale", prior_scale, "a positive number", open=True)
     ratio = scale / prior_scale
-    if direction == "posterior-to-prior":
-        return ratio - ratio.log() - 1
-    return ratio.log() + 1 / ratio - 1
+    return ratio - ratio.log() - 1

@@ -1,10 +1,8 @@
-"""Move points along the flow of the operators: to the end, along the way, and how far it is."""
+"""Move points along the flow of the operators: to the end, and along the way."""
 
-import math
 from collections.abc import Callable
 from typing import Literal
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -14,7 +12,6 @@ from transop.inputs import (
     check_choice,
     check_dictionary,
     check_finite,
-    check_number,
     check_whole,
 )
 from transop.operators.blocks import block_slices
@@ -37,10 +34,6 @@ _MOST_TERMS = 10_000
 
 # Entries of generators held at once when no gradient is recorded (32 MiB in float32).
 _CHUNK_ENTRIES = 2**23
-
-# Gauss-Legendre nodes per panel of the arc length, and the longest panel in units of the norm.
-_NODES_PER_PANEL = 8
-_LONGEST_PANEL = 1.5
 
 
 def transport(
@@ -130,52 +123,6 @@ def transport_path(
     plan = plan_series(norm, points.dtype)
     columns = points.unsqueeze(-1).expand(*points.shape, times.numel())
     return apply_series(generator, columns, plan, times).mT
-
-
-def arc_length(
-    operators: Float[Tensor, "m d d"],
-    coefficients: Float[Tensor, "*batch m"],
-    points: Float[Tensor, "*batch d"],
-    *,
-    until: float = 1.0,
-) -> Float[Tensor, "*batch"]:
-    """Measure the length of each point's path, along the curve.
-
-    [ARCLENGTH]  s = int_0^T | A expm(t A) z0 | dt,  A = sum_m c_m Psi_m
-
-    Gauss-Legendre quadrature on panels short enough for the flow's speed to be smooth on each.
-
-    Args:
-        operators: the dictionary Psi.
-        coefficients: c, one row per point.
-        points: z0, in scaled latent units.
-        until: T, where the path ends; 1 is the whole inferred path. Negative runs backwards.
-
-    Returns:
-        Lengths in the units of ``points``; never negative.
-    """
-    until = check_number("until", until, "a finite number; 1 is the whole path", low=-math.inf)
-    check_dictionary(operators, coefficients, points=points)
-    check_finite(operators=operators, coefficients=coefficients, points=points)
-    generator = build_generator(operators, coefficients) * until
-    n_panels = max(1, math.ceil(largest_norm(generator) / _LONGEST_PANEL))
-    return _sum_panels(generator / n_panels, points, n_panels)
-
-
-def _sum_panels(panel: Tensor, points: Tensor, n_panels: int) -> Tensor:
-    """Add up the lengths of equal stretches, each with ``panel`` as its generator."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES_PER_PANEL)
-    times = points.new_tensor([*((nodes + 1) / 2), 1.0])
-    shares = points.new_tensor(weights / 2)
-    plan = plan_series(largest_norm(panel), points.dtype)
-    length = points.new_zeros(points.shape[:-1])
-    for _ in range(n_panels):
-        columns = points.unsqueeze(-1).expand(*points.shape, times.numel())
-        positions = apply_series(panel, columns, plan, times)
-        speeds = torch.linalg.vector_norm(panel @ positions[..., :-1], dim=-2)
-        length = length + speeds @ shares
-        points = positions[..., -1]
-    return length
 
 
 def _transport_by_action(operators: Tensor, coefficients: Tensor, points: Tensor) -> Tensor:

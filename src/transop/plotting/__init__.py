@@ -6,14 +6,11 @@ require("report", "drawing pictures")  # before the files below import matplotli
 
 from transop.colours import COLOURS
 from transop.plotting.curves import (
-    CURVES_ABOUT,
     Line,
     Panel,
-    collect_curves,
     draw_panel,
     kept_curves,
     line_panels,
-    training_curves,
 )
 from transop.plotting.images import (
     Block,
@@ -46,7 +43,6 @@ from transop.plotting.style import (
 __all__ = [
     "ACCENT",
     "COLOURS",
-    "CURVES_ABOUT",
     "FAINT",
     "HIGH",
     "INK",
@@ -58,7 +54,6 @@ __all__ = [
     "Line",
     "Panel",
     "animate",
-    "collect_curves",
     "compose_grid",
     "contact_sheet",
     "draw_block",
@@ -78,6 +73,5 @@ __all__ = [
     "scale_map",
     "split_columns",
     "split_rows",
-    "training_curves",
     "write_figure",
 ]

@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from transop.artifacts import RunFolder, read_json
-from transop.plotting import (
-    CURVES_ABOUT,
-    About,
-    collect_curves,
-    kept_curves,
-    render_figure,
-    training_curves,
-)
+from transop.plotting import About, kept_curves, render_figure
+from transop_app.report.curves import CURVES_ABOUT, collect_curves, training_curves
 
 CURVES = "training-curves"
 KEPT_ABOUT = About(

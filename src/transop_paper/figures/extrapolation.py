@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from transop.evaluation import PathModel, lead_over, measure_extrapolation, same_class_pairs
+from transop.evaluation import PathModel, same_class_pairs
 from transop.plotting import Line, Panel, line_panels
+from transop_paper.extrapolation import lead_over, measure_extrapolation
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import (
     METHOD_COLOURS,

@@ -2,7 +2,7 @@
 
 from matplotlib.figure import Figure
 
-from transop.plotting import CURVES_ABOUT, collect_curves, training_curves
+from transop_app.report.curves import CURVES_ABOUT, collect_curves, training_curves
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun
 

@@ -1,12 +1,8 @@
 import numpy as np
 import torch
 
-from transop.evaluation import (
-    measure_extrapolation,
-    measure_kept_identity,
-    same_class_pairs,
-    stopping_time,
-)
+from transop.evaluation import measure_kept_identity, same_class_pairs
+from transop_paper.extrapolation import measure_extrapolation, stopping_time
 
 
 class Line:

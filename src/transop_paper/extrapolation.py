@@ -13,15 +13,15 @@ much at t = 3. `stopping_time` lets every path stop on its way instead.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transop.evaluation.reconstruction import CHUNK, PathModel
+from transop.evaluation import PathModel
 from transop.inference import relative_miss, share_covered
 from transop.progress import Progress, silent
 
+_CHUNK = 250  # pairs at once: larger chunks fall out of the cache and decode at half the speed
 _STOPS = torch.linspace(0.01, 1, 100)  # where on their way paths may be asked to stop
 
 
@@ -56,26 +56,6 @@ def lead_over(
     return difference.mean(0), 1.96 * difference.std(0) / len(difference) ** 0.5
 
 
-def same_class_pairs(
-    labels: Int[np.ndarray, " n"], n_per_class: int, generator: torch.Generator
-) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-    """Draw pairs of different positions that carry the same label, so many for every class.
-
-    Classes with fewer than two images are left out. What is returned are the positions of the
-    first and of the second image of every pair.
-    """
-    first, second = [], []
-    for label in np.unique(labels):
-        members = np.flatnonzero(labels == label)
-        if len(members) < 2:
-            continue
-        start = torch.randint(len(members), (n_per_class,), generator=generator).numpy()
-        shift = torch.randint(1, len(members), (n_per_class,), generator=generator).numpy()
-        first.append(members[start])
-        second.append(members[(start + shift) % len(members)])
-    return np.concatenate(first), np.concatenate(second)
-
-
 @torch.inference_mode()
 def measure_extrapolation(
     model: PathModel,
@@ -104,9 +84,9 @@ def measure_extrapolation(
     stop = 1.0 if residual is None else stopping_time(model, first, second, residual)
     when = stop * torch.tensor([1.0, *times])
     correct, control, missing, covered = [], [], [], []
-    starts = range(0, len(first), CHUNK)
+    starts = range(0, len(first), _CHUNK)
     for start in progress(starts, "following paths", len(starts)):
-        chunk = slice(start, start + CHUNK)
+        chunk = slice(start, start + _CHUNK)
         z0, z1 = model.encode(first[chunk]), model.encode(second[chunk])
         path = model.latent_path(z0, z1, when.to(z0))
         end, path = path[:, :1], path[:, 1:]
@@ -140,8 +120,8 @@ def stopping_time(
     come so close.
     """
     misses = torch.zeros(len(_STOPS), dtype=torch.float64)
-    for start in range(0, len(first), CHUNK):
-        chunk = slice(start, start + CHUNK)
+    for start in range(0, len(first), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
         z0, z1 = model.encode(first[chunk]), model.encode(second[chunk])
         path = model.latent_path(z0, z1, _STOPS.to(z0))
         for i, points in enumerate(path.unbind(1)):
