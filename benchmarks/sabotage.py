@@ -92,7 +92,7 @@ SABOTAGES = (
     ),
     Sabotage(
         "test_a_full_stop_in_the_middle_of_a_download_costs_only_time",
-        "transop/data/download.py",
+        "transop_paper/published/download.py",
         "download(base + name, folder / name, progress)",
         "download(base + name, folder.parent / name, progress)",
     ),
@@ -122,7 +122,7 @@ SABOTAGES = (
     ),
     Sabotage(
         "test_a_damaged_cache_file_is_renamed_aside_and_fetched_again",
-        "transop/data/sources.py",
+        "transop_paper/published/sources.py",
         "_set_aside(damaged)",
         "damaged.name",
     ),

@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transop.data import Catalogue, DatasetRequest, PublishedFile, obtain
+from transop.data import DatasetRequest
 from transop.errors import DataError, UserError
 from transop.networks import load_published_weights
 from transop.pairs import FeatureExtractor, digest_of_weights, pre_logits
+from transop_paper.published import Catalogue, PublishedFile, obtain
 
 IMAGENET_URL = "https://download.pytorch.org/models/resnet18-f37072fd.pth"
 N_FEATURES = 512

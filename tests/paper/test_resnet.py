@@ -5,9 +5,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from transop.data import DatasetMeta, ImageDataset, sources
+from transop.data import DatasetMeta, ImageDataset
 from transop.errors import UserError
 from transop.pairs import extract_features
+from transop_paper.published import sources
 from transop_paper.resnet import ResNet18, load_imagenet_weights, resnet18
 
 

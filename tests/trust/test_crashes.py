@@ -19,8 +19,8 @@ from PIL import Image
 
 from transop.data import load_dataset
 from transop.data.request import DatasetRequest
-from transop.data.sources import Catalogue, PublishedFile, obtain
 from transop.pairs import BACKBONES, FeatureExtractor, build_pairs
+from transop_paper.published import Catalogue, PublishedFile, obtain
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

@@ -1,4 +1,4 @@
-"""Data sets: files, arrays and published sources all become one small object, an `ImageDataset`."""
+"""Data sets: files, folders and arrays all become one small object, an `ImageDataset`."""
 
 from transop.data.array_files import read_arrays
 from transop.data.arrays import Part, dataset_from_parts, labels_from_array
@@ -7,9 +7,9 @@ from transop.data.dataset import (
     DatasetMeta,
     ImageDataset,
     consecutive_splits,
+    random_order,
     split_sizes,
 )
-from transop.data.download import SourceUnavailable
 from transop.data.findings import require_trainable
 from transop.data.load import load_dataset
 from transop.data.picture import (
@@ -20,33 +20,21 @@ from transop.data.picture import (
     read_picture,
 )
 from transop.data.pictures import Entry, decode_pictures, file_entry, open_zip, zip_entries
-from transop.data.published import (
-    DATASETS,
-    DIGIT_NAMES,
-    ImagesAndLabels,
-    known_datasets,
-    load_published,
-)
+from transop.data.registry import DATASETS, known_datasets
 from transop.data.request import DatasetLoader, DatasetRequest, cache_folder
 from transop.data.run_data import DataRecord, load_run_data, with_source
-from transop.data.sources import Catalogue, PublishedFile, obtain
 
 __all__ = [
     "DATASETS",
-    "DIGIT_NAMES",
     "EXTENSIONS",
     "SPLIT_NAMES",
-    "Catalogue",
     "DataRecord",
     "DatasetLoader",
     "DatasetMeta",
     "DatasetRequest",
     "Entry",
     "ImageDataset",
-    "ImagesAndLabels",
     "Part",
-    "PublishedFile",
-    "SourceUnavailable",
     "UnreadablePicture",
     "cache_folder",
     "conform",
@@ -57,10 +45,9 @@ __all__ = [
     "known_datasets",
     "labels_from_array",
     "load_dataset",
-    "load_published",
     "load_run_data",
-    "obtain",
     "open_zip",
+    "random_order",
     "read_arrays",
     "read_header",
     "read_picture",

@@ -20,7 +20,7 @@ from transop.data.dataset import ImageDataset, random_splits
 from transop.data.findings import with_findings
 from transop.data.picture import Crop, Fit, check_options, conform
 from transop.data.pictures import load_folder, load_zip
-from transop.data.published import known_datasets, recognised_layout
+from transop.data.registry import known_datasets, recognised_layout
 from transop.data.request import DatasetRequest, cache_folder
 from transop.errors import DataError, did_you_mean
 from transop.files import real_path

@@ -15,7 +15,7 @@ from transop.config import Settings
 from transop.data.dataset import ImageDataset
 from transop.data.findings import require_trainable
 from transop.data.load import load_dataset
-from transop.data.published import known_datasets
+from transop.data.registry import known_datasets
 from transop.errors import ArtifactError, DataError
 from transop.files import real_path
 from transop.progress import Progress, silent

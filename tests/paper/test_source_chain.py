@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from transop.data import DatasetRequest, download
-from transop.data.download import SourceUnavailable
-from transop.data.sources import Catalogue, Place, PublishedFile, Supplier, obtain
+from transop.data import DatasetRequest
 from transop.errors import DataError
 from transop.progress import silent
-from transop_paper import package_clients
+from transop_paper.published import download, package_clients
+from transop_paper.published.download import SourceUnavailable
+from transop_paper.published.sources import Catalogue, Place, PublishedFile, Supplier, obtain
 
 CONTENT = bytes(range(256)) * 40
 FILE = PublishedFile("thing.bin", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))

@@ -10,8 +10,8 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from transop.data import SourceUnavailable
 from transop.progress import Progress
+from transop_paper.published.download import SourceUnavailable
 
 _CLIENT_SECONDS = 600
 

@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
-from transop.data.download import SourceUnavailable, mirror
-from transop.data.request import DatasetRequest
+from transop.data import DatasetRequest
 from transop.errors import DataError
 from transop.files import open_regular, real_path, require_regular, scratch_folder
 from transop.progress import Progress
+from transop_paper.published.download import SourceUnavailable, mirror
 
 _log = logging.getLogger(__name__)
 _BLOCK = 2**20
