@@ -22,21 +22,3 @@ def test_faces_are_written_only_into_a_new_folder(tmp_path, capsys):
     (tmp_path / "mine.txt").touch()
     assert run(["faces", str(tmp_path), "-n", "2"]) == 2
     assert "is not empty" in capsys.readouterr().err
-
-
-def test_pairs_are_timed_for_growing_numbers(capsys, monkeypatch):
-    from transop.pairs import BACKBONES, FeatureExtractor
-
-    def quick(image_size, weights, cache_dir):
-        return FeatureExtractor(lambda images: images.flatten(1), 16, key="quick")
-
-    monkeypatch.setitem(BACKBONES, "quick", quick)
-    command = ["bench", "pairs", "--images", "40,80", "--image-size", "8", "--backbone", "quick"]
-    assert run([*command, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert [cost["n_images"] for cost in report["costs"]] == [40, 80]
-    assert report["growth"]["search"] is not None
-    assert run(command) == 0
-    assert "whole table" in capsys.readouterr().out
-    assert run(["bench", "pairs", "--images", "many"]) == 2
-    assert "whole numbers" in capsys.readouterr().err
