@@ -1,4 +1,4 @@
-"""Drawn faces from the command line, and what pairs cost."""
+"""Drawn faces from the command line."""
 
 import json
 
