@@ -69,6 +69,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--rivals", nargs="*", choices=RIVALS, default=list(RIVALS))
     parser.add_argument("--operators", type=int, nargs="+", default=[1, 16])
+    parser.add_argument(
+        "--best",
+        type=int,
+        nargs="+",
+        default=[1, 16],
+        help="numbers of operators that are also learned from the best of many starts",
+    )
     parser.add_argument("--picture", type=Path, help="a file to draw the first seed to")
     parser.add_argument("--shown", default="neighbours, 16", help="whose flow the picture shows")
     parser.add_argument("--quick", action="store_true", help="tiny networks, to try the script")
@@ -126,7 +133,8 @@ def study(options: argparse.Namespace, seed: int) -> None:
             work = partial(measure, known, space, seed)
             _part(folder, f"fitted with the angle, {name}", work)
     for kind, m, start in product(PAIRS, options.operators, ("", BEST)):
-        _part(folder, f"operators, {kind}, {m}{start}", partial(flows, kind, m, start))
+        if start == "" or m in options.best:
+            _part(folder, f"operators, {kind}, {m}{start}", partial(flows, kind, m, start))
     for method in options.rivals:
         _part(folder, method, partial(rival, method))
 

@@ -334,8 +334,8 @@ STEPS: tuple[Step, ...] = (
         (),
         _file("embeddings.json"),
     ),
-    _ground_truth("turntable", " --data {fruits}"),
-    _ground_truth("yale", " --data {yale}"),
+    _ground_truth("turntable", " --best 1 --data {fruits}"),
+    _ground_truth("yale", " --best 1 --data {yale}"),
     _ground_truth("drawn"),
     Step(
         "large-sets",

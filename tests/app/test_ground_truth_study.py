@@ -124,7 +124,7 @@ def test_the_script_measures_everything_once(parts, turntable, tmp_path, monkeyp
     script = parts[0]
     out = tmp_path / "out"
     command = ["study", str(out), "--set", "turntable", "--data", str(turntable), "--quick"]
-    monkeypatch.setattr(sys, "argv", [*command, "--seeds", "0", "--operators", "2"])
+    monkeypatch.setattr(sys, "argv", [*command, "--seeds", "0", "--operators", "2", "--best", "2"])
     script.main()
     found = json.loads((out / "ground-truth-turntable.json").read_text())["seeds"]["0"]
     kinds = ("neighbours, 2", "time, 2")
