@@ -48,9 +48,12 @@ def _cell(
     measured: Measured, *place: str, digits: int = 2, unit: float = 1, spread: bool = True
 ) -> str:
     """Write the mean over seeds, with the smallest and the largest in brackets."""
-    values = [unit * value for value in _values(measured, place) if value is not None]
+    every = _values(measured, place)
+    values = [unit * value for value in every if value is not None]
     if not values:
         return ""
+    if len(values) < min(_FEWEST, len(every)):
+        return f"{_number(values[0], digits)} (one seed)"
     if not spread or len(values) < _FEWEST:
         return _number(mean(values), digits)
     centre, least, most = (_number(f(values), digits) for f in (mean, min, max))

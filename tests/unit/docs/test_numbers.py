@@ -100,9 +100,10 @@ def test_a_kind_of_attack_of_which_nothing_was_used_has_a_zero():
 
 def test_known_angles_are_shown_with_their_range_and_what_is_missing_stays_empty():
     readings = [{"held-out one": 0.5}, {"held-out one": 0.9}, {"held-out one": -0.001}]
+    readings[0]["unseen one"] = 0.3
     seeds = {str(k): {"straight lines": {"angle": one}} for k, one in enumerate(readings)}
     lines = render("ground-truth-drawn", lambda _: {"seeds": seeds}).splitlines()
-    assert "| straight lines | 0.47 (0.00 to 0.90) | | | | |" in lines
+    assert "| straight lines | 0.47 (0.00 to 0.90) | | | 0.30 (one seed) | |" in lines
     assert "| 16 operators, time | | | | | |" in lines
 
 
