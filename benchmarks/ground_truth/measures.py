@@ -95,6 +95,12 @@ def _ridge(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.linalg.solve(gram, x.T @ y)
 
 
+def one_way(along: np.ndarray, group: np.ndarray) -> float:
+    """Give the share of steps on which a coefficient goes the object's usual way; 0.5 is chance."""
+    shares = [(along[group == g] > 0).mean() for g in np.unique(group)]
+    return float(np.mean([max(share, 1 - share) for share in shares]))
+
+
 @dataclass(frozen=True)
 class Reading:
     """Which column stands for a factor, and how well every reading of the columns follows it."""
@@ -112,6 +118,7 @@ def read_factor(
     - ``own``: the best column where every object has a slope of its own. Pairs never say that two
       objects turn the same way round, so the sign may differ from object to object.
     - ``all``: a linear regression on all columns together, one for all objects.
+    - ``one way``: the share of training steps on which the ``own`` column keeps its sign.
 
     Columns and slopes come from training rows. For unseen objects ``own`` slopes come from
     ``calibrate``, a part of their turn that is not scored.
@@ -133,6 +140,7 @@ def read_factor(
         "unseen one": explained(y_far, (slopes * far)[:, one]),
         "unseen own": explained(y_far, _guess_own(far, unseen.group, own_far)[:, best]),
         "unseen all": explained(y_far, far @ weights),
+        "one way": one_way(x[:, best] * y, train.group),
     }
     return Reading(best, scores)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import transop
 from ground_truth.sets import KnownSet
 from transop.artifacts import RunFolder
 from transop.config import Settings, settings_from_tree
+from transop.learning import Objective
+from transop.operators import TransportOperators
 from transop.pairs import nearest_neighbours
 from transop.training import train
 from transop_paper.baselines import Baseline
@@ -89,17 +92,39 @@ def pair_rows(z: Tensor, known: KnownSet, kind: str) -> tuple[np.ndarray, np.nda
     return known.train.repeat(NEIGHBOURS), known.train[near.ravel()]
 
 
-def learn(
-    z: Tensor, known: KnownSet, kind: str, n_operators: int, seed: int, n_steps: int
-) -> transop.LearnedOperators:
-    """Learn operators from one kind of pairs; the pairs choose the weights of the objective."""
-    start, end = pair_rows(z, known, kind)
-    return transop.learn_operators(
-        z[start],
-        z[end],
-        n_operators,
-        n_steps=n_steps,
-        batch_size=min(200, len(start)),
-        learning_rate=1e-2,
-        generator=torch.Generator().manual_seed(seed),
-    )
+@dataclass(frozen=True)
+class Lesson:
+    """Pairs of one kind, and how many operators are learned from them with which weights."""
+
+    z0: Tensor
+    z1: Tensor
+    n_operators: int
+    weights: Objective
+    seed: int
+
+    @classmethod
+    def of(cls, z: Tensor, known: KnownSet, kind: str, n_operators: int, seed: int) -> Lesson:
+        """Let the pairs choose the weights of the objective."""
+        z0, z1 = (z[rows] for rows in pair_rows(z, known, kind))
+        chance = torch.Generator().manual_seed(seed)
+        weights = transop.choose_objective(z0, z1, n_operators, generator=chance)
+        return cls(z0, z1, n_operators, weights, seed)
+
+    def learn(self, n_steps: int, first: Tensor | None = None) -> transop.LearnedOperators:
+        """Learn operators from random ones; the first of them may be given."""
+        chance = torch.Generator().manual_seed(self.seed)
+        initial = TransportOperators(self.n_operators, self.z0.shape[1], generator=chance)
+        operators = initial.operators.detach().clone()
+        if first is not None:
+            operators[0] = first
+        return transop.learn_operators(
+            self.z0,
+            self.z1,
+            self.n_operators,
+            **asdict(self.weights),
+            n_steps=n_steps,
+            batch_size=min(200, len(self.z0)),
+            learning_rate=1e-2,
+            initial=operators,
+            generator=torch.Generator().manual_seed(self.seed),
+        )

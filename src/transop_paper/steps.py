@@ -134,13 +134,13 @@ _TABLES = {
 _KEPT = "python benchmarks/kept_identity.py {{work}}/kept-{name} {runs}"
 
 
-def _ground_truth(name: str, more: str) -> Step:
-    """Compare operators with a transformation whose angles are known."""
-    command = "python benchmarks/ground_truth_study.py {work}/ground-truth --operators 16 --rivals"
+def _ground_truth(name: str, *options: str) -> Step:
+    """Compare operators with a transformation whose angles are known; one command per options."""
+    command = "python benchmarks/ground_truth_study.py {work}/ground-truth"
     return Step(
         f"ground-truth-{name}",
         f"operators against known angles: {name}",
-        (f"{command} --set {name} {more}",),
+        tuple(f"{command} {more} --set {name}" for more in options),
         (),
         _file(f"ground-truth/ground-truth-{name}.json"),
     )
@@ -334,9 +334,15 @@ STEPS: tuple[Step, ...] = (
         (),
         _file("embeddings.json"),
     ),
-    _ground_truth("turntable", "--data {fruits}"),
-    _ground_truth("yale", "--data {yale}"),
-    _ground_truth("drawn", "--seeds 0"),
+    *(
+        _ground_truth(
+            name,
+            f"--operators 1 --seeds 0 --rivals --data {data}",
+            f"--operators 16 --best 1 --data {data}",
+        )
+        for name, data in (("turntable", "{fruits}"), ("yale", "{yale}"))
+    ),
+    _ground_truth("drawn", "--operators 1 16"),
     Step(
         "large-sets",
         "time and memory from 50,000 to 1,000,000 images",

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-NAMES = ("sets", "models", "measures", "relight", "pictures")
+NAMES = ("sets", "models", "measures", "relight", "pictures", "starts")
 
 
 @pytest.fixture
@@ -105,26 +105,41 @@ def test_differences_cannot_follow_a_circle(parts, turntable):
     assert reading.scores["train all"] < 0.5
 
 
+def test_the_best_of_many_starts_goes_one_way_round_every_circle(parts, turntable):
+    _, sets, _, measures, *_, starts = parts
+    known = sets.read_turntable(turntable, 0)
+    z = circles(known)
+    there, back = known.steps(known.train)
+    generator, share = starts.best_start(z[there], z[back], seed=0)
+    assert 0 < share < 1  # some starts end elsewhere
+    steps = [measures.Steps.of(known, rows, 0) for rows in (known.train, known.blocks)]
+    features = measures.along_generator(generator, z)
+    scores = measures.read_factor(features, 0, *steps, *steps).scores
+    assert scores["held-out one"] > 0.99
+    assert scores["one way"] == 1
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_the_script_measures_everything_once(parts, turntable, tmp_path, monkeypatch, capsys):
     script = parts[0]
     out = tmp_path / "out"
     command = ["study", str(out), "--set", "turntable", "--data", str(turntable), "--quick"]
-    monkeypatch.setattr(sys, "argv", [*command, "--seeds", "0", "--operators", "2"])
+    monkeypatch.setattr(sys, "argv", [*command, "--seeds", "0", "--operators", "2", "--best", "2"])
     script.main()
     found = json.loads((out / "ground-truth-turntable.json").read_text())["seeds"]["0"]
-    learned = {f"operators, {kind}" for kind in ("neighbours, 2", "time, 2")}
+    kinds = ("neighbours, 2", "time, 2")
+    learned = {f"operators, {kind}{start}" for kind in kinds for start in ("", ", best start")}
     assert set(found) >= {"straight lines", "cae", "beta-vae", *learned}
     for name in learned:
         assert 0 <= found[name]["turn, best operator"]["closing"] <= 1
         assert found[name]["angle"]["held-out one"] <= 1
     assert "| straight lines |" in capsys.readouterr().out
-    monkeypatch.setattr(script, "learn", None)  # a second call measures nothing again
+    monkeypatch.setattr(script, "Lesson", None)  # a second call measures nothing again
     script.main()
 
 
 def test_unseen_people_are_relit_by_what_others_show(parts, tmp_path):
-    _, sets, _, measures, relighting, _ = parts
+    _, sets, _, measures, relighting, *_ = parts
     lights = [(a, e) for a in (-50, -35, 0, 35, 50) for e in (-20, 0, 20)]
     n = 10
     person, light = (part.ravel() for part in np.mgrid[0:n, 0 : len(lights)])
