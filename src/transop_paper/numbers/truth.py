@@ -84,8 +84,10 @@ def _turns(measured: Measured) -> str:
     flows += [(part, best, name) for part, name in {**_ONE, **_FITTED}.items()]
     rows = []
     for part, turn, name in flows:
-        lengths = _values(measured, (part, turn, "length"))
-        ran_away = any(length is None or length > _AWAY for length in lengths)
+        ends = zip(
+            *(_values(measured, (part, turn, k)) for k in ("closing", "length")), strict=True
+        )
+        ran_away = any(end is not None and (far is None or far > _AWAY) for end, far in ends)
         length = "runs away" if ran_away else _cell(measured, part, turn, "length")
         angle = _cell(measured, part, turn, "angle error", digits=0)
         cells = [_cell(measured, part, turn, key) for key in ("closing", "shown")]

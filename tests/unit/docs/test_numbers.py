@@ -116,6 +116,10 @@ def test_a_turn_that_left_the_data_on_one_seed_runs_away(length):
     text = render("ground-truth-turntable-turns", lambda _: {"seeds": seeds})
     row = f"| {name} | 0.20 (0.20 to 0.20) | 20 (20 to 20) | 0.50 (0.50 to 0.50) | runs away |"
     assert row in text.splitlines()
+    seeds["1"] = {}  # not measured is not the same as run away
+    text = render("ground-truth-turntable-turns", lambda _: {"seeds": seeds})
+    assert "1.00 (one seed) |" in text
+    assert "runs away" not in text
 
 
 def test_an_unknown_table_is_named():
