@@ -20,10 +20,12 @@ Labels = Literal["none", "100", "all"]
 class Unlabelled:
     """How a row uses the training images without their labels."""
 
-    # "graph" spreads the labels over the neighbour graph (Poisson learning), "label-propagation"
-    # too (scikit-learn); "consistency" trains LeNet-5
-    method: Literal["graph", "label-propagation", "consistency"] = "consistency"
-    features: Literal["latent", "pixel"] = "latent"  # what makes two images neighbours in the graph
+    # "graph" spreads the labels over the neighbour graph (Poisson learning); "consistency"
+    # trains LeNet-5
+    method: Literal["graph", "consistency"] = "consistency"
+    # what makes two images neighbours in the graph; "joint": latents, pixels and perceptual
+    # features together
+    features: Literal["joint", "latent", "pixel"] = "joint"
     # what is known of all images before training: the ``"graph"``'s opinion, or that of a
     # first ``"network"`` trained on the labelled images
     opinion: Literal["graph", "network"] | None = None
@@ -32,9 +34,6 @@ class Unlabelled:
     moves: Literal["operators", "noise", "lines"] | None = None
     # share of the detail lost by the autoencoder that is added back to moved copies
     residual: float = 0.0
-    # share of unlabelled images that are moved, instead, in the direction of the operators
-    # that changes the network's opinion most
-    adversarial: float = 0.0
     elastic: bool = True  # changed copies are distorted elastically, after moves
     # as in `transop.semi_supervised.Consistency`, ``believe`` being its threshold
     teacher: Literal["network", "average"] | None = None
@@ -43,12 +42,13 @@ class Unlabelled:
     balanced: bool = False
     loss: Literal["class", "probabilities", "squared"] = "class"
     weight: float = 1.0
+    learning_rate: float = 1e-3
 
     @property
     def needs_model(self) -> bool:
         """Whether latents or operators of a trained run are needed."""
         graph = self.method != "consistency" or self.opinion == "graph"
-        return self.moves is not None or (graph and self.features == "latent")
+        return self.moves is not None or (graph and self.features != "pixel")
 
 
 @dataclass(frozen=True)
@@ -126,27 +126,33 @@ _MOVES: dict[str, dict[str, Any]] = {
     },
 }
 
-ENTRY = "semi-transport"  # the row that rivals and ablations are compared with
+ENTRY = "entry"  # the row that rivals and ablations are compared with
 
-# Our entry, and the identical training with one ingredient exchanged or left out.
+# Our entry, and the identical training with one ingredient exchanged, added or left out.
 _ENTRY = Unlabelled(
-    opinion="graph", teacher="average", moves="operators", believe=0.8, balanced=True
+    opinion="graph",
+    teacher="average",
+    opinion_share=0.5,
+    believe=0.0,
+    balanced=True,
+    weight=3.0,
+    learning_rate=6e-3,
 )
 _ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    ENTRY: ("Entry: graph, moves, elastic", {}),
-    "semi-adversarial": ("Entry, a fifth of the moves against the network", {"adversarial": 0.2}),
-    "semi-transport-only": ("Entry without elastic distortion", {"elastic": False}),
-    "semi-elastic": ("Entry without moves (elastic only)", {"moves": None}),
-    "semi-plain": ("Entry without moves and elastic", {"moves": None, "elastic": False}),
-    "semi-noise": ("Entry, latent noise of equal length for moves", {"moves": "noise"}),
-    "semi-lines": ("Entry, straight lines to neighbours for moves", {"moves": "lines"}),
-    "semi-graph-only": ("Entry, labels from the graph alone", {"teacher": None}),
-    "semi-no-graph": ("Entry without moves and graph", {"opinion": None, "moves": None}),
+    ENTRY: ("Entry: joint graph and mean teacher", {}),
+    "entry-elastic": ("Entry, elastic distortion only", {"elastic": True}),
+    "entry-plain": ("Entry, images as they are", {"elastic": False}),
+    "entry-transport": ("Entry with operator moves", {"moves": "operators"}),
+    "entry-noise": ("Entry with latent noise of equal length", {"moves": "noise"}),
+    "entry-lines": ("Entry with straight lines to neighbours", {"moves": "lines"}),
+    "entry-latents": ("Entry, graph of latents alone", {"features": "latent"}),
+    "entry-graph-only": ("Entry, labels from the graph alone", {"teacher": None}),
+    "entry-no-graph": ("Entry without graph", {"opinion": None}),
 }
 _RIVALS: dict[str, tuple[str, Unlabelled]] = {
-    "poisson": ("Poisson learning, graph of latents", Unlabelled("graph")),
+    "poisson": ("Poisson learning, graph of latents", Unlabelled("graph", "latent")),
     "poisson-pixels": ("Poisson learning, graph of pixels", Unlabelled("graph", "pixel")),
-    "label-propagation": ("Label propagation, graph of latents", Unlabelled("label-propagation")),
+    "poisson-joint": ("Poisson learning, joint graph", Unlabelled("graph")),
     "self-training": (
         "Self-training, elastic",
         Unlabelled(opinion="network", believe=0.9),
@@ -155,11 +161,7 @@ _RIVALS: dict[str, tuple[str, Unlabelled]] = {
         "Mean teacher, elastic",
         Unlabelled(teacher="average", loss="squared", weight=3.0),
     ),
-    "fixmatch": ("FixMatch, elastic", Unlabelled(teacher="network")),
-    "fixmatch-balanced": (
-        "FixMatch, elastic, balanced classes",
-        Unlabelled(teacher="network", balanced=True),
-    ),
+    "fixmatch": ("FixMatch, elastic", Unlabelled(teacher="network", balanced=True)),
 }
 
 _BASE: tuple[Row, ...] = (
@@ -215,20 +217,17 @@ GROUPS: dict[str, tuple[str, ...]] = {
 _ELASTIC: dict[str, dict[str, Any]] = {"fashion-mnist": {"alpha": 24.0}}
 _GUARD: dict[str, dict[str, Any]] = {"fashion-mnist": {"n_steps": 4, "threshold": 0.5}}
 
-_SEMI_MOVES: dict[str, dict[str, Any]] = {"fashion-mnist": {"multiplier": 0.5}}
-_SEMI: dict[str, dict[str, Any]] = {
-    "fashion-mnist": {
-        "believe": 0.0,
-        "loss": "probabilities",
-        "opinion_share": 0.5,
-        "residual": 1.0,
-    }
-}
+# Of rows with unlabelled images.
+_RATES: dict[str, dict[str, float]] = {}
+_SEMI: dict[str, dict[str, Any]] = {"fashion-mnist": {"elastic": False, "residual": 1.0}}
 
 
 def known_rows(dataset: str) -> dict[str, Row]:
-    """List the rows of the table by name, with the settings chosen for a data set."""
-    rows = {}
+    """List the rows of the table by name, with the settings chosen for a data set.
+
+    An ablation that changes nothing there is left out.
+    """
+    rows: dict[str, Row] = {}
     for row in _BASE:
         changes: dict[str, Any] = {}
         elastic = row.fixed == "elastic" or row.unlabelled is not None
@@ -236,19 +235,35 @@ def known_rows(dataset: str) -> dict[str, Row]:
             changes |= _ELASTIC.get(dataset, {})
         if row.threshold is not None and row.labels == "all":
             changes |= _GUARD.get(dataset, {})
-        if row.name in _ABLATIONS and row.unlabelled is not None:
-            changes |= _SEMI_MOVES.get(dataset, {})
-            changes["unlabelled"] = dataclasses.replace(row.unlabelled, **_SEMI.get(dataset, {}))
+        if row.unlabelled is not None:
+            changes["unlabelled"] = _chosen(row, row.unlabelled, dataset)
         if dataset != "mnist":
             changes["paper"] = None  # the paper has this table for MNIST only
-        rows[row.name] = dataclasses.replace(row, **changes)
+        found = dataclasses.replace(row, **changes)
+        if (
+            row.name == ENTRY
+            or row.name not in _ABLATIONS
+            or found.unlabelled != rows[ENTRY].unlabelled
+        ):
+            rows[row.name] = found
     return rows
+
+
+def _chosen(row: Row, settings: Unlabelled, dataset: str) -> Unlabelled:
+    """Give the settings of a row with unlabelled images that were chosen for a data set."""
+    changes: dict[str, Any] = {}
+    if row.name in _RATES.get(dataset, {}):
+        changes["learning_rate"] = _RATES[dataset][row.name]
+    if row.name in _ABLATIONS:
+        changes |= _SEMI.get(dataset, {}) | _ABLATIONS[row.name][1]
+    return dataclasses.replace(settings, **changes)
 
 
 def find_rows(names: Sequence[str], dataset: str) -> list[Row]:
     """Look rows up by name, ``name@key=value,...`` and groups included; no name means all rows."""
     known = known_rows(dataset)
-    single = [row for name in names for row in GROUPS.get(name, (name,))]
+    groups = {group: [name for name in GROUPS[group] if name in known] for group in GROUPS}
+    single = [row for name in names for row in groups.get(name, [name])]
     return [_find(name, known) for name in single] if names else list(known.values())
 
 
@@ -274,11 +289,12 @@ def _find(name: str, known: dict[str, Row]) -> Row:
 _CHANGEABLE = ("multiplier", "n_steps", "threshold", "n", "m", "alpha", "sigma")
 _CHANGEABLE_UNLABELLED = (
     "residual",
-    "adversarial",
+    "elastic",
     "opinion_share",
     "believe",
     "balanced",
     "weight",
+    "learning_rate",
 )
 
 
