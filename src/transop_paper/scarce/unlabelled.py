@@ -119,16 +119,20 @@ class UnlabelledRow:
         return self._experiment.model
 
     def _graph_classifier(self, opinion: Float[np.ndarray, "n k"]) -> Classify:
-        """Classify a new image by the mean opinion on its nearest training images."""
-        features, scores = self._features(), torch.from_numpy(opinion)
-        known = features[self._train_rows]
+        """Classify a held-out image by the mean opinion on its nearest training images."""
 
-        def classify(rows: Int[np.ndarray, " b"]) -> Tensor:
-            nearest = torch.cdist(features[rows], known)
-            nearest = nearest.topk(min(_NEAREST, len(known)), largest=False).indices
-            return scores[nearest].mean(1)
+        def make(path: Path) -> None:
+            features, n_nearest = self._features(), min(_NEAREST, len(self._train_rows))
+            known, places = features[self._train_rows], np.zeros((len(features), n_nearest), int)
+            held_out = np.setdiff1d(np.arange(len(features)), self._train_rows)
+            for rows in np.array_split(held_out, max(1, len(held_out) // _AT_ONCE)):
+                distances = torch.cdist(features[rows], known)
+                places[rows] = distances.topk(n_nearest, largest=False).indices.numpy()
+            np.savez(path, places=places)
 
-        return classify
+        with np.load(self._shared("nearest", make), allow_pickle=False) as stored:
+            places = stored["places"]
+        return lambda rows: torch.from_numpy(opinion[places[rows]]).mean(1)
 
     def _opinion(self) -> Float[Tensor, "n k"] | None:
         """Give the opinion on all training images that is known before training."""
@@ -207,7 +211,18 @@ class UnlabelledRow:
             progress=self._experiment.progress,
             description=f"{self._row.name}, seed {self._seed}",
         )
-        return lambda rows: trained(data.batch(rows)), facts
+        if not wanted.vote:
+            return lambda rows: trained(data.batch(rows)), facts
+        assert opinion is not None, "the graph votes with its opinion"
+        graph = self._graph_classifier(opinion.numpy())
+
+        def classify(rows: Int[np.ndarray, " b"]) -> Tensor:
+            known = graph(rows).clamp_min(1e-6).log()
+            return wanted.vote * known + (1 - wanted.vote) * trained(data.batch(rows)).log_softmax(
+                1
+            )
+
+        return classify, facts
 
     def _moved(
         self, rows: Int[Tensor, " b"], pool: UInt8[Tensor, "n copies c h w"] | None
