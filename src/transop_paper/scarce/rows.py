@@ -131,6 +131,7 @@ _MOVES: dict[str, dict[str, Any]] = {
 ENTRY = "entry"  # the row that rivals and ablations are compared with
 
 # Our entry, and the identical training with one ingredient exchanged, added or left out.
+_RATE = 6e-3
 _ENTRY = Unlabelled(
     opinion="graph",
     teacher="average",
@@ -138,7 +139,7 @@ _ENTRY = Unlabelled(
     believe=0.0,
     balanced=True,
     weight=10.0,
-    learning_rate=6e-3,
+    learning_rate=_RATE,
     vote=0.5,
 )
 _ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -162,13 +163,16 @@ _RIVALS: dict[str, tuple[str, Unlabelled]] = {
     "poisson-joint": ("Poisson learning, joint graph", Unlabelled("graph")),
     "self-training": (
         "Self-training, elastic",
-        Unlabelled(opinion="network", believe=0.9),
+        Unlabelled(opinion="network", believe=0.9, learning_rate=_RATE),
     ),
     "mean-teacher": (
         "Mean teacher, elastic",
-        Unlabelled(teacher="average", loss="squared", weight=3.0),
+        Unlabelled(teacher="average", loss="squared", weight=3.0, learning_rate=_RATE),
     ),
-    "fixmatch": ("FixMatch, elastic", Unlabelled(teacher="network", balanced=True)),
+    "fixmatch": (
+        "FixMatch, elastic",
+        Unlabelled(teacher="network", balanced=True, learning_rate=_RATE),
+    ),
 }
 
 _BASE: tuple[Row, ...] = (
@@ -225,7 +229,12 @@ _ELASTIC: dict[str, dict[str, Any]] = {"fashion-mnist": {"alpha": 24.0}}
 _GUARD: dict[str, dict[str, Any]] = {"fashion-mnist": {"n_steps": 4, "threshold": 0.5}}
 
 # Of rows with unlabelled images.
-_RATES: dict[str, dict[str, float]] = {}
+_RIVALS_ON: dict[str, dict[str, dict[str, Any]]] = {
+    "fashion-mnist": {
+        "fixmatch": {"learning_rate": 1e-3},
+        "mean-teacher": {"learning_rate": 3e-3, "weight": 0.3},
+    }
+}
 _SEMI: dict[str, dict[str, Any]] = {
     "fashion-mnist": {"elastic": False, "moves": "operators", "residual": 1.0, "vote": 0.9}
 }
@@ -262,11 +271,9 @@ def known_rows(dataset: str) -> dict[str, Row]:
 
 def _chosen(row: Row, settings: Unlabelled, dataset: str) -> Unlabelled:
     """Give the settings of a row with unlabelled images that were chosen for a data set."""
-    changes: dict[str, Any] = {}
-    if row.name in _RATES.get(dataset, {}):
-        changes["learning_rate"] = _RATES[dataset][row.name]
+    changes = _RIVALS_ON.get(dataset, {}).get(row.name, {})
     if row.name in _ABLATIONS:
-        changes |= _SEMI.get(dataset, {}) | _ABLATIONS[row.name][1]
+        changes = _SEMI.get(dataset, {}) | _ABLATIONS[row.name][1]
     return dataclasses.replace(settings, **changes)
 
 
