@@ -56,7 +56,7 @@ class Consistency:
     balanced: bool = True
     loss: Literal["class", "probabilities", "squared"] = "class"
     weight: float = 10.0
-    n_steps: int = 1_500
+    n_steps: int = 2_000
     n_labelled: int = 50
     n_unlabelled: int = 200
     learning_rate: float = 6e-3

@@ -46,7 +46,7 @@ class Protocol:
     # moved images drawn before training, from which every batch takes its own at random; 0
     # draws new ones for every batch, which is the same but for repetitions
     pool_size: int = 50_000
-    n_unlabelled_steps: int = 1_500  # optimiser steps of rows that also use unlabelled images
+    n_unlabelled_steps: int = 2_000  # optimiser steps of rows that also use unlabelled images
     unlabelled_batch_size: int = 200  # unlabelled images per step, drawn with replacement
     n_copies: int = 2  # moved copies of every unlabelled image, drawn before training
     n_scored: int = 0  # held-out images looked at; 0 for all
