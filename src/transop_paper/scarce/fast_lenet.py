@@ -66,7 +66,7 @@ class _PooledReLU(torch.autograd.Function):
         return pooled
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         images, pooled = ctx.saved_tensors
         spread = _empty(images.shape)
         if images.shape[2] % 2 or images.shape[3] % 2:
@@ -96,6 +96,6 @@ class FastLeNet(LeNet):
             if isinstance(layer, nn.Conv2d):
                 with torch.autocast("cpu", torch.bfloat16, enabled=_IN_HALF):
                     hidden = layer(hidden)
-                hidden = _PooledReLU.apply(hidden.float())
+                hidden = _PooledReLU.apply(hidden.float())  # type: ignore[no-untyped-call]
         logits: Tensor = self.head(hidden.flatten(1))
         return logits

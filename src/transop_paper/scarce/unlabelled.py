@@ -66,15 +66,17 @@ class UnlabelledRow:
         """Train the row and give its classifier."""
         if self._wanted.method == "graph":
             return self._graph_classifier(self.graph_opinion()), {}
-        opinion = self._opinion()
-        if self._wanted.moves is None:
-            return self._train_consistently(opinion, None)
-        assert opinion is not None, "moves need an opinion to keep"
-        pool, length = self._mover(opinion).fill_pool(
-            self._train_images.__getitem__, self._protocol.n_copies, self._experiment.progress
-        )
+        opinion, pool, moved = self._opinion(), None, {}
+        if self._wanted.moves is not None:
+            assert opinion is not None, "moves need an opinion to keep"
+            pool, moved["relative_move"] = self._mover(opinion).fill_pool(
+                self._train_images.__getitem__, self._protocol.n_copies, self._experiment.progress
+            )
         classify, facts = self._train_consistently(opinion, pool)
-        return classify, {"relative_move": length, **facts}
+        if self._wanted.vote:
+            assert opinion is not None, "the graph votes with its opinion"
+            classify = self._with_vote(classify, opinion)
+        return classify, moved | facts
 
     def graph_opinion(self) -> Float[np.ndarray, "n k"]:
         """Spread the labels over the neighbour graph of the training images."""
@@ -149,13 +151,15 @@ class UnlabelledRow:
         )
         first = self._experiment.train(images, self._seed, "first network")
         with torch.inference_mode():
-            parts = self._train_images.split(_AT_ONCE)
+            parts = torch.split(self._train_images, _AT_ONCE)
             return torch.cat([first(part).softmax(1) for part in parts]).clone()
 
     def _mover(self, opinion: Float[Tensor, "n k"]) -> Mover:
         """Prepare moves whose scales know no label, guarded by the opinion."""
         model = find_identity(self._experiment)
-        latents = torch.cat([model.encode(part) for part in self._train_images.split(_AT_ONCE)])
+        latents = torch.cat(
+            [model.encode(part) for part in torch.split(self._train_images, _AT_ONCE)]
+        )
         model.classifier = learn_opinion(latents, opinion, self._seed, self._experiment.progress)
         model.classifier_domain, model.classifier_recipe = "latent", None
         k, kind = min(_NEAREST, len(latents) - 1), self._wanted.moves
@@ -211,18 +215,17 @@ class UnlabelledRow:
             progress=self._experiment.progress,
             description=f"{self._row.name}, seed {self._seed}",
         )
-        if not wanted.vote:
-            return lambda rows: trained(data.batch(rows)), facts
-        assert opinion is not None, "the graph votes with its opinion"
-        graph = self._graph_classifier(opinion.numpy())
+        return lambda rows: trained(data.batch(rows)).log_softmax(1), facts
+
+    def _with_vote(self, network: Classify, opinion: Float[Tensor, "n k"]) -> Classify:
+        """Let the graph vote beside the network."""
+        graph, share = self._graph_classifier(opinion.numpy()), self._wanted.vote
 
         def classify(rows: Int[np.ndarray, " b"]) -> Tensor:
             known = graph(rows).clamp_min(1e-6).log()
-            return wanted.vote * known + (1 - wanted.vote) * trained(data.batch(rows)).log_softmax(
-                1
-            )
+            return share * known + (1 - share) * network(rows)
 
-        return classify, facts
+        return classify
 
     def _moved(
         self, rows: Int[Tensor, " b"], pool: UInt8[Tensor, "n copies c h w"] | None
