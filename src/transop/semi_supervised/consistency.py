@@ -51,11 +51,11 @@ class Consistency:
     """
 
     teacher: Literal["network", "average"] | None = "average"
-    opinion_share: float = 0.8
+    opinion_share: float = 0.5
     threshold: float = 0.0
     balanced: bool = True
     loss: Literal["class", "probabilities", "squared"] = "class"
-    weight: float = 10.0
+    weight: float = 3.0
     n_steps: int = 2_000
     n_labelled: int = 50
     n_unlabelled: int = 200

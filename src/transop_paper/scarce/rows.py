@@ -135,10 +135,10 @@ _RATE = 6e-3
 _ENTRY = Unlabelled(
     opinion="graph",
     teacher="average",
-    opinion_share=0.8,
+    opinion_share=0.5,
     believe=0.0,
     balanced=True,
-    weight=10.0,
+    weight=3.0,
     learning_rate=_RATE,
     vote=0.5,
 )
