@@ -236,7 +236,7 @@ _RIVALS_ON: dict[str, dict[str, dict[str, Any]]] = {
     }
 }
 _SEMI: dict[str, dict[str, Any]] = {
-    "fashion-mnist": {"elastic": False, "moves": "operators", "residual": 1.0, "vote": 0.9}
+    "fashion-mnist": {"elastic": False, "residual": 1.0, "vote": 0.9}
 }
 _SEMI_GUARD: dict[str, dict[str, Any]] = {"fashion-mnist": {"threshold": 0.5}}
 
