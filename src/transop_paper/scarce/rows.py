@@ -242,11 +242,8 @@ _SEMI_GUARD: dict[str, dict[str, Any]] = {"fashion-mnist": {"threshold": 0.5}}
 
 
 def known_rows(dataset: str) -> dict[str, Row]:
-    """List the rows of the table by name, with the settings chosen for a data set.
-
-    An ablation that changes nothing there is left out.
-    """
-    rows: dict[str, Row] = {}
+    """List the rows of the table by name, with the settings chosen for a data set."""
+    rows = {}
     for row in _BASE:
         changes: dict[str, Any] = {}
         elastic = row.fixed == "elastic" or row.unlabelled is not None
@@ -259,13 +256,7 @@ def known_rows(dataset: str) -> dict[str, Row]:
             changes |= _SEMI_GUARD.get(dataset, {}) if row.name in _ABLATIONS else {}
         if dataset != "mnist":
             changes["paper"] = None  # the paper has this table for MNIST only
-        found = dataclasses.replace(row, **changes)
-        if (
-            row.name == ENTRY
-            or row.name not in _ABLATIONS
-            or found.unlabelled != rows[ENTRY].unlabelled
-        ):
-            rows[row.name] = found
+        rows[row.name] = dataclasses.replace(row, **changes)
     return rows
 
 
@@ -280,8 +271,7 @@ def _chosen(row: Row, settings: Unlabelled, dataset: str) -> Unlabelled:
 def find_rows(names: Sequence[str], dataset: str) -> list[Row]:
     """Look rows up by name, ``name@key=value,...`` and groups included; no name means all rows."""
     known = known_rows(dataset)
-    groups = {group: [name for name in GROUPS[group] if name in known] for group in GROUPS}
-    single = [row for name in names for row in groups.get(name, [name])]
+    single = [row for name in names for row in GROUPS.get(name, (name,))]
     return [_find(name, known) for name in single] if names else list(known.values())
 
 
