@@ -15,6 +15,7 @@ import numpy as np
 
 from transop.artifacts import read_json
 from transop.run import Run
+from transop_paper.scarce.contest import CONTESTS, collect_contest
 
 GIVEN = ("celeba", "fruits", "yale")  # data that some steps need and the user may have
 
@@ -129,7 +130,6 @@ _TABLES = {
         "ranges and guard from the same ten labels per class",
         "transport-100,transport-100-elastic,transport-100-guarded,transport-100-guarded-elastic",
     ),
-    "contest": ("semi-supervised rivals, our entry, ablations", "rivals,ablations"),
 }
 _KEPT = "python benchmarks/kept_identity.py {{work}}/kept-{name} {runs}"
 
@@ -143,6 +143,19 @@ def _ground_truth(name: str, *options: str) -> Step:
         tuple(f"{command} {more} --set {name}" for more in options),
         (),
         _file(f"ground-truth/ground-truth-{name}.json"),
+    )
+
+
+def _contest_step(name: str, dataset: str, more: str = "") -> Step:
+    """Compare rows with unlabelled images on one data set."""
+    command = f"transop paper table1 --run {{work}}/{name}-0 --out {{work}}/contest-{name}{more}"
+    return Step(
+        f"contest-{name}",
+        f"few labels and many unlabelled images: {dataset}",
+        tuple(f"{command} --seeds {n} --rows {rows}" for n, rows in CONTESTS[name].items()),
+        (),
+        lambda work: collect_contest(work / f"contest-{name}", dataset),
+        after=(f"recipe-{name}",),
     )
 
 
@@ -214,6 +227,10 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
     return [replace(step, quick=()) for step in steps]
 
 
+_TRAIN_YALE = (
+    "transop train demo --seed 0 --set data.source={yale} --set data.image_size=32 "
+    "--set identity.source=graph --out {work}/yale-0"
+)
 STEPS: tuple[Step, ...] = (
     *_recipe_steps("mnist", "mnist-cpu", quick=True),
     # Its own classifier reads latents; that of the labelled encoder looks at images.
@@ -223,6 +240,17 @@ STEPS: tuple[Step, ...] = (
         quick=False,
         judge="--classifier {work}/kept-fashion/fashion-SEED/labels ",
     ),
+    _contest_step("mnist", "mnist"),
+    _contest_step("fashion", "fashion-mnist"),
+    Step(
+        "recipe-yale",
+        "a small model of Yale B's faces, without labels",
+        (_TRAIN_YALE,),
+        (),
+        _runs("yale"),
+        leaves=("yale-0",),
+    ),
+    _contest_step("yale", "yaleb_64", " --set n_per_class=2"),
     Step(
         "operator-names-mnist",
         "mnist-cpu: what each operator changes",

@@ -51,15 +51,15 @@ class Consistency:
     """
 
     teacher: Literal["network", "average"] | None = "average"
-    opinion_share: float = 0.3
-    threshold: float = 0.8
+    opinion_share: float = 0.5
+    threshold: float = 0.0
     balanced: bool = True
     loss: Literal["class", "probabilities", "squared"] = "class"
-    weight: float = 1.0
-    n_steps: int = 3_000
+    weight: float = 3.0
+    n_steps: int = 2_000
     n_labelled: int = 50
-    n_unlabelled: int = 250
-    learning_rate: float = 1e-3
+    n_unlabelled: int = 200
+    learning_rate: float = 6e-3
     weight_decay: float = 1e-4
 
     def __post_init__(self) -> None:

@@ -27,6 +27,7 @@ from transop.networks import LeNet
 from transop.operators import sample_laplace
 from transop.progress import Progress, silent
 from transop.semi_supervised.consistency import Consistency, train_consistently
+from transop.semi_supervised.features import joint_features
 from transop.semi_supervised.graph import spread_labels, weigh_neighbours
 from transop.training import fit
 
@@ -67,9 +68,9 @@ def learn_from_few_labels(
 ) -> FewLabelClassifier:
     """Learn a classifier from a few labelled and many unlabelled images.
 
-    The neighbour graph of the model's latents spreads the labels to all images. A LeNet-5 then
-    learns from labelled images and from unlabelled ones whose label is likely, each moved along
-    the model's operators.
+    A neighbour graph of the model's latents, pixels and perceptual features spreads the labels to
+    all images. A LeNet-5 then learns from labelled images and, with the graph's opinion, from
+    unlabelled ones, each moved along the model's operators.
 
     Args:
         source: a folder with one subfolder per class and a subfolder ``unlabelled``; or whatever
@@ -91,8 +92,10 @@ def learn_from_few_labels(
     data, known, names = _read(source, labels, model)
     if model is None:
         model = fit(replace(data, labels=None), seed=seed, progress=progress)
-    images = load_dataset(data, image_size=model.image_shape[1]).batch(slice(None))
-    graph = weigh_neighbours(model.encode(images).cpu(), progress=progress)
+    data = load_dataset(data, image_size=model.image_shape[1])
+    images, everyone = data.batch(slice(None)), np.arange(len(data))
+    features = joint_features(data, model, everyone, progress=progress)
+    graph = weigh_neighbours(features, progress=progress)
     learner = _Learner(images, model, graph, len(names), settings or Consistency(), seed, progress)
     rows = np.flatnonzero(known >= 0)
     right = _cross_validate(learner, rows, known[rows], n_folds, seed) if n_folds else None

@@ -18,7 +18,7 @@ from transop.training.loop import Loop, TrainingFailure
 from transop.training.operators import DictionaryLearner
 from transop.training.phases import Phase, TrainingPlan, train_phases
 from transop.training.plan import FitPlan, make_plan
-from transop.training.session import Session
+from transop.training.session import Session, computes_in_half
 from transop.training.steps import steps_in
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "TrainingFailure",
     "TrainingPlan",
     "call_factory",
+    "computes_in_half",
     "encode_split",
     "find_latent_scale",
     "fit",

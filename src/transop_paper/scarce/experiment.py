@@ -28,6 +28,7 @@ from transop.run import Run
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.few_label_identity import find_identity, learn_identity
 from transop_paper.scarce.protocol import (
+    Classify,
     MakeImages,
     Protocol,
     draw_labelled,
@@ -35,7 +36,7 @@ from transop_paper.scarce.protocol import (
     train_network,
 )
 from transop_paper.scarce.rows import Row
-from transop_paper.scarce.unlabelled import Classify, UnlabelledRow
+from transop_paper.scarce.unlabelled import UnlabelledRow
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +145,8 @@ def run_row(experiment: Experiment, row: Row, seed: int, *, force: bool = False)
         return stored
     start = time.monotonic()
     if row.unlabelled is None:
-        classify, facts = train_on_labelled(experiment, row, seed)
+        network, facts = train_on_labelled(experiment, row, seed)
+        classify: Classify = lambda rows: network(experiment.dataset.batch(rows))  # noqa: E731
     else:
         _, labels, known = draw_labelled(experiment.dataset, experiment.protocol.n_per_class, seed)
         classify, found = UnlabelledRow(experiment, row, seed, known, labels).train()
@@ -168,9 +170,7 @@ def run_row(experiment: Experiment, row: Row, seed: int, *, force: bool = False)
     return result
 
 
-def train_on_labelled(
-    experiment: Experiment, row: Row, seed: int
-) -> tuple[Classify, dict[str, Any]]:
+def train_on_labelled(experiment: Experiment, row: Row, seed: int) -> tuple[LeNet, dict[str, Any]]:
     """Train the small network on the labelled images of a seed; say how that went."""
     start, protocol = time.monotonic(), experiment.protocol
     images, labels, _ = draw_labelled(experiment.dataset, protocol.n_per_class, seed)

@@ -22,6 +22,7 @@ from torch.nn.functional import cross_entropy
 from transop.artifacts import RunFolder, load_state, save_state
 from transop.model import ManifoldAutoencoder
 from transop.networks import CoefficientEncoder, LatentClassifier, LeNet
+from transop.progress import Progress, silent
 from transop.training import Session, train_classifier, train_coefficient_encoder
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.protocol import descend, new_network
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _MEMBERS = 3
 _MEMBER_STEPS_SHARE = 0.5  # of the protocol's steps
-_OPINION_STEPS = 1_500
+_OPINION_STEPS = 1_000
 # What `transop fit` does with a folder that has no labels.
 WITHOUT_LABELS = (
     "identity.source=graph",
@@ -82,33 +83,23 @@ def learn_identity(
     return _learn_once(experiment, Committee(untrained), "image", train, seed, folder)
 
 
-def learn_identity_from_opinion(
-    experiment: Experiment,
+def learn_opinion(
     latents: Float[Tensor, "n d"],
     opinion: Float[Tensor, "n k"],
     seed: int,
-) -> ManifoldAutoencoder:
-    """Give a copy of the run's model whose classifier and encoder know an opinion only.
-
-    The classifier reads latents and learns the opinion on the training images; the encoder learns
-    to keep it. The result is kept in a folder, as that of `learn_identity`.
-    """
+    progress: Progress = silent,
+) -> LatentClassifier:
+    """Train a classifier of latents on an opinion about the training images."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         classifier = LatentClassifier(latent_dimension=latents.shape[1], n_classes=opinion.shape[1])
-
-    def train() -> nn.Module:
-        generator = torch.Generator().manual_seed(seed)
-        optimiser = torch.optim.Adam(classifier.parameters(), fused=True)
-        steps = range(_OPINION_STEPS)
-        for step in experiment.progress(steps, "learning the opinion", len(steps)):
-            rows = torch.randint(len(latents), (500,), generator=generator)
-            loss = cross_entropy(classifier(latents[rows]), opinion[rows])
-            descend(optimiser, loss, 2e-3 * (1 - step / _OPINION_STEPS))
-        return classifier
-
-    folder = experiment.identity_folder(seed, "graph")
-    return _learn_once(experiment, classifier, "latent", train, seed, folder)
+    generator = torch.Generator().manual_seed(seed)
+    optimiser = torch.optim.Adam(classifier.parameters(), fused=True)
+    for step in progress(range(_OPINION_STEPS), "learning the opinion", _OPINION_STEPS):
+        rows = torch.randint(len(latents), (500,), generator=generator)
+        loss = cross_entropy(classifier(latents[rows]), opinion[rows])
+        descend(optimiser, loss, 2e-3 * (1 - step / _OPINION_STEPS))
+    return classifier.eval()
 
 
 def find_identity(experiment: Experiment) -> ManifoldAutoencoder:

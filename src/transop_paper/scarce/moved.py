@@ -4,15 +4,13 @@ Every kind of move starts at the same latents, has the same lengths and passes t
 that a difference between two rows is due to the direction of the moves alone.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int, UInt8
-from torch import Tensor, nn
-from torch.nn.functional import kl_div
+from torch import Tensor
 
 from transop.model import ManifoldAutoencoder
 from transop.operators import sample_laplace, transport
@@ -23,7 +21,6 @@ Draw = Callable[[Tensor], Tensor]  # rows to moved points
 
 _ATTEMPTS = 4  # how often a refused move is drawn again; then the point stays where it is
 _AT_ONCE = 2_500
-_SMALL = 0.1  # size of the trial move, relative to the real one
 
 
 @dataclass
@@ -95,42 +92,6 @@ class Mover:
         direction = self.latents[self.neighbours[rows, choice]] - points
         return points + lengths * torch.nn.functional.normalize(direction, dim=1)
 
-    def move_against(
-        self, network: nn.Module, rows: Int[Tensor, " b"], images: Float[Tensor, "b c h w"]
-    ) -> Float[Tensor, "b c h w"]:
-        """Move images along operators, in the direction that changes a network's opinion most.
-
-        One power iteration on the coefficients (virtual adversarial training, Miyato et al., 2018):
-        the gradient of the change after a small random move is the direction of the real move. Its
-        coefficients are as large as the encoder's scales on average. A refused point stays.
-        """
-        points = self.latents[rows]
-        scales = self.multiplier * self.model.scales_at(points)
-        drawn = torch.randn(scales.shape, generator=self.generator)
-        direction = self._steepest(network, points, scales, drawn)
-        moved = self.model.transport(_unit(direction) * scales, points)
-        if self.threshold is not None:
-            refused = self._refused(moved, self.model.classify_latents(points).argmax(1))
-            moved[refused] = points[refused]
-        pictures = self.model.decode(moved)
-        if self.residual:
-            pictures += self.residual * (images - self.model.decode(points))
-        return pictures.clamp(0, 1)
-
-    def _steepest(
-        self, network: nn.Module, points: Tensor, scales: Tensor, drawn: Tensor
-    ) -> Float[Tensor, "b m"]:
-        """Give the gradient of the change in opinion, in units of the scales."""
-        with torch.no_grad():
-            before = network(self.model.decode(points)).softmax(1)
-        start = (_SMALL * _unit(drawn)).requires_grad_(True)
-        with torch.enable_grad():
-            moved = self.model.transport(start * scales, points, gradients=True)
-            after = network(self.model.decode(moved, gradients=True)).log_softmax(1)
-            change = kl_div(after, before, reduction="sum")
-        (gradient,) = torch.autograd.grad(change, start)
-        return gradient
-
     def fill_pool(
         self, images: Callable[[Tensor], Tensor], n_copies: int, progress: Progress = silent
     ) -> tuple[UInt8[Tensor, "n copies c h w"], float]:
@@ -150,9 +111,3 @@ class Mover:
                 pictures = (model.decode(points) + lost).clamp(0, 1)
                 pool[rows, copy] = pictures.mul(255).round_().to(torch.uint8)
         return pool, length
-
-
-def _unit(directions: Float[Tensor, "b m"]) -> Float[Tensor, "b m"]:
-    """Scale rows so that their entries are one in the mean square."""
-    unit: Tensor = torch.nn.functional.normalize(directions, dim=1)
-    return unit * math.sqrt(directions.shape[1])

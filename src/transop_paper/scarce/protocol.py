@@ -28,6 +28,7 @@ _COUNTS = (
 )
 
 MakeImages = Callable[[int], tuple[Tensor, Tensor]]
+Classify = Callable[[Int[np.ndarray, " b"]], Tensor]  # rows of the data set to scores
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ class Protocol:
     # moved images drawn before training, from which every batch takes its own at random; 0
     # draws new ones for every batch, which is the same but for repetitions
     pool_size: int = 50_000
-    n_unlabelled_steps: int = 3_000  # optimiser steps of rows that also use unlabelled images
-    unlabelled_batch_size: int = 250  # unlabelled images per step, drawn with replacement
-    n_copies: int = 3  # moved copies of every unlabelled image, drawn before training
+    n_unlabelled_steps: int = 2_000  # optimiser steps of rows that also use unlabelled images
+    unlabelled_batch_size: int = 200  # unlabelled images per step, drawn with replacement
+    n_copies: int = 2  # moved copies of every unlabelled image, drawn before training
     n_scored: int = 0  # held-out images looked at; 0 for all
 
     def __post_init__(self) -> None:
@@ -106,12 +107,14 @@ def train_network(
     return network.eval()
 
 
-def new_network(image_shape: tuple[int, int, int], n_classes: int, seed: int) -> LeNet:
+def new_network(
+    image_shape: tuple[int, int, int], n_classes: int, seed: int, kind: type[LeNet] = LeNet
+) -> LeNet:
     """Make an untrained LeNet-5 whose first weights depend on the seed alone."""
     channels, size, _ = image_shape
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = LeNet(image_size=size, channels=channels, n_classes=n_classes)
+        network = kind(image_size=size, channels=channels, n_classes=n_classes)
     prefer_channels_last(network)
     return network
 
@@ -126,16 +129,13 @@ def descend(optimiser: torch.optim.Optimizer, loss: Tensor, learning_rate: float
 
 
 @torch.inference_mode()
-def score(
-    network: Callable[[Tensor], Tensor], dataset: ImageDataset, split: str, *, n_images: int = 0
-) -> float:
+def score(classify: Classify, dataset: ImageDataset, split: str, *, n_images: int = 0) -> float:
     """Give the accuracy on a split, in percent; on its first ``n_images`` if not 0."""
     assert dataset.labels is not None
     rows = dataset.splits[split]
     rows = rows[:n_images] if n_images else rows
     guesses = [
-        network(dataset.batch(rows[start : start + 500])).argmax(1).numpy()
-        for start in range(0, len(rows), 500)
+        classify(rows[start : start + 500]).argmax(1).numpy() for start in range(0, len(rows), 500)
     ]
     return float(100 * np.mean(np.concatenate(guesses) == dataset.labels[rows]))
 

@@ -20,10 +20,12 @@ Labels = Literal["none", "100", "all"]
 class Unlabelled:
     """How a row uses the training images without their labels."""
 
-    # "graph" spreads the labels over the neighbour graph (Poisson learning), "label-propagation"
-    # too (scikit-learn); "consistency" trains LeNet-5
-    method: Literal["graph", "label-propagation", "consistency"] = "consistency"
-    features: Literal["latent", "pixel"] = "latent"  # what makes two images neighbours in the graph
+    # "graph" spreads the labels over the neighbour graph (Poisson learning); "consistency"
+    # trains LeNet-5
+    method: Literal["graph", "consistency"] = "consistency"
+    # what makes two images neighbours in the graph; "joint": latents, pixels and perceptual
+    # features together
+    features: Literal["joint", "latent", "pixel"] = "joint"
     # what is known of all images before training: the ``"graph"``'s opinion, or that of a
     # first ``"network"`` trained on the labelled images
     opinion: Literal["graph", "network"] | None = None
@@ -32,9 +34,6 @@ class Unlabelled:
     moves: Literal["operators", "noise", "lines"] | None = None
     # share of the detail lost by the autoencoder that is added back to moved copies
     residual: float = 0.0
-    # share of unlabelled images that are moved, instead, in the direction of the operators
-    # that changes the network's opinion most
-    adversarial: float = 0.0
     elastic: bool = True  # changed copies are distorted elastically, after moves
     # as in `transop.semi_supervised.Consistency`, ``believe`` being its threshold
     teacher: Literal["network", "average"] | None = None
@@ -43,12 +42,15 @@ class Unlabelled:
     balanced: bool = False
     loss: Literal["class", "probabilities", "squared"] = "class"
     weight: float = 1.0
+    learning_rate: float = 1e-3
+    # share of the graph in the final log-probabilities of an image; the rest is the network's
+    vote: float = 0.0
 
     @property
     def needs_model(self) -> bool:
         """Whether latents or operators of a trained run are needed."""
         graph = self.method != "consistency" or self.opinion == "graph"
-        return self.moves is not None or (graph and self.features == "latent")
+        return self.moves is not None or (graph and self.features != "pixel")
 
 
 @dataclass(frozen=True)
@@ -126,39 +128,50 @@ _MOVES: dict[str, dict[str, Any]] = {
     },
 }
 
-ENTRY = "semi-transport"  # the row that rivals and ablations are compared with
+ENTRY = "entry"  # the row that rivals and ablations are compared with
 
-# Our entry, and the identical training with one ingredient exchanged or left out.
+# Our entry, and the identical training with one ingredient exchanged, added or left out.
+_RATE = 6e-3
 _ENTRY = Unlabelled(
-    opinion="graph", teacher="average", moves="operators", believe=0.8, balanced=True
+    opinion="graph",
+    teacher="average",
+    opinion_share=0.5,
+    believe=0.0,
+    balanced=True,
+    weight=3.0,
+    learning_rate=_RATE,
+    vote=0.5,
 )
 _ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    ENTRY: ("Entry: graph, moves, elastic", {}),
-    "semi-adversarial": ("Entry, a fifth of the moves against the network", {"adversarial": 0.2}),
-    "semi-transport-only": ("Entry without elastic distortion", {"elastic": False}),
-    "semi-elastic": ("Entry without moves (elastic only)", {"moves": None}),
-    "semi-plain": ("Entry without moves and elastic", {"moves": None, "elastic": False}),
-    "semi-noise": ("Entry, latent noise of equal length for moves", {"moves": "noise"}),
-    "semi-lines": ("Entry, straight lines to neighbours for moves", {"moves": "lines"}),
-    "semi-graph-only": ("Entry, labels from the graph alone", {"teacher": None}),
-    "semi-no-graph": ("Entry without moves and graph", {"opinion": None, "moves": None}),
+    ENTRY: ("Entry: joint graph and mean teacher", {}),
+    "entry-elastic": ("Entry, elastic distortion only", {"moves": None, "elastic": True}),
+    "entry-plain": ("Entry, images as they are", {"moves": None, "elastic": False}),
+    "entry-transport": ("Entry with operator moves", {"moves": "operators"}),
+    "entry-noise": ("Entry with latent noise of equal length", {"moves": "noise"}),
+    "entry-lines": ("Entry with straight lines to neighbours", {"moves": "lines"}),
+    "entry-network": ("Entry, the network alone", {"vote": 0.0}),
+    "entry-latents": ("Entry, graph of latents alone", {"features": "latent"}),
+    "entry-graph-only": ("Entry, labels from the graph alone", {"teacher": None}),
+    "entry-no-graph": (
+        "Entry, elastic distortion only, without graph",
+        {"opinion": None, "moves": None, "elastic": True, "vote": 0.0},
+    ),
 }
 _RIVALS: dict[str, tuple[str, Unlabelled]] = {
-    "poisson": ("Poisson learning, graph of latents", Unlabelled("graph")),
+    "poisson": ("Poisson learning, graph of latents", Unlabelled("graph", "latent")),
     "poisson-pixels": ("Poisson learning, graph of pixels", Unlabelled("graph", "pixel")),
-    "label-propagation": ("Label propagation, graph of latents", Unlabelled("label-propagation")),
+    "poisson-joint": ("Poisson learning, joint graph", Unlabelled("graph")),
     "self-training": (
         "Self-training, elastic",
-        Unlabelled(opinion="network", believe=0.9),
+        Unlabelled(opinion="network", believe=0.9, learning_rate=_RATE),
     ),
     "mean-teacher": (
         "Mean teacher, elastic",
-        Unlabelled(teacher="average", loss="squared", weight=3.0),
+        Unlabelled(teacher="average", loss="squared", weight=3.0, learning_rate=_RATE),
     ),
-    "fixmatch": ("FixMatch, elastic", Unlabelled(teacher="network")),
-    "fixmatch-balanced": (
-        "FixMatch, elastic, balanced classes",
-        Unlabelled(teacher="network", balanced=True),
+    "fixmatch": (
+        "FixMatch, elastic",
+        Unlabelled(teacher="network", balanced=True, learning_rate=_RATE),
     ),
 }
 
@@ -215,15 +228,17 @@ GROUPS: dict[str, tuple[str, ...]] = {
 _ELASTIC: dict[str, dict[str, Any]] = {"fashion-mnist": {"alpha": 24.0}}
 _GUARD: dict[str, dict[str, Any]] = {"fashion-mnist": {"n_steps": 4, "threshold": 0.5}}
 
-_SEMI_MOVES: dict[str, dict[str, Any]] = {"fashion-mnist": {"multiplier": 0.5}}
-_SEMI: dict[str, dict[str, Any]] = {
+# Of rows with unlabelled images.
+_RIVALS_ON: dict[str, dict[str, dict[str, Any]]] = {
     "fashion-mnist": {
-        "believe": 0.0,
-        "loss": "probabilities",
-        "opinion_share": 0.5,
-        "residual": 1.0,
+        "fixmatch": {"learning_rate": 1e-3},
+        "mean-teacher": {"learning_rate": 3e-3, "weight": 0.3},
     }
 }
+_SEMI: dict[str, dict[str, Any]] = {
+    "fashion-mnist": {"elastic": False, "residual": 1.0, "vote": 0.9}
+}
+_SEMI_GUARD: dict[str, dict[str, Any]] = {"fashion-mnist": {"threshold": 0.5}}
 
 
 def known_rows(dataset: str) -> dict[str, Row]:
@@ -236,13 +251,21 @@ def known_rows(dataset: str) -> dict[str, Row]:
             changes |= _ELASTIC.get(dataset, {})
         if row.threshold is not None and row.labels == "all":
             changes |= _GUARD.get(dataset, {})
-        if row.name in _ABLATIONS and row.unlabelled is not None:
-            changes |= _SEMI_MOVES.get(dataset, {})
-            changes["unlabelled"] = dataclasses.replace(row.unlabelled, **_SEMI.get(dataset, {}))
+        if row.unlabelled is not None:
+            changes["unlabelled"] = _chosen(row, row.unlabelled, dataset)
+            changes |= _SEMI_GUARD.get(dataset, {}) if row.name in _ABLATIONS else {}
         if dataset != "mnist":
             changes["paper"] = None  # the paper has this table for MNIST only
         rows[row.name] = dataclasses.replace(row, **changes)
     return rows
+
+
+def _chosen(row: Row, settings: Unlabelled, dataset: str) -> Unlabelled:
+    """Give the settings of a row with unlabelled images that were chosen for a data set."""
+    changes = _RIVALS_ON.get(dataset, {}).get(row.name, {})
+    if row.name in _ABLATIONS:
+        changes = _SEMI.get(dataset, {}) | _ABLATIONS[row.name][1]
+    return dataclasses.replace(settings, **changes)
 
 
 def find_rows(names: Sequence[str], dataset: str) -> list[Row]:
@@ -274,11 +297,13 @@ def _find(name: str, known: dict[str, Row]) -> Row:
 _CHANGEABLE = ("multiplier", "n_steps", "threshold", "n", "m", "alpha", "sigma")
 _CHANGEABLE_UNLABELLED = (
     "residual",
-    "adversarial",
+    "elastic",
     "opinion_share",
     "believe",
     "balanced",
     "weight",
+    "learning_rate",
+    "vote",
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,21 +18,22 @@ from transop.errors import UserError
 from transop.pairs import nearest_neighbours
 from transop.semi_supervised import (
     Consistency,
+    joint_features,
     spread_labels,
     train_consistently,
     weigh_neighbours,
 )
 from transop_paper.scarce.batches import TrainingImages, distort_elastically
-from transop_paper.scarce.few_label_identity import learn_identity_from_opinion
+from transop_paper.scarce.fast_lenet import FastLeNet
+from transop_paper.scarce.few_label_identity import find_identity, learn_opinion
 from transop_paper.scarce.moved import Mover
-from transop_paper.scarce.protocol import new_network
+from transop_paper.scarce.protocol import Classify, new_network
 from transop_paper.scarce.rows import Row, Unlabelled, known_rows
 
 if TYPE_CHECKING:
     from transop.model import ManifoldAutoencoder
     from transop_paper.scarce.experiment import Experiment
 
-Classify = Callable[[Tensor], Tensor]  # images to scores
 _NEAREST = 10
 _AT_ONCE = 1_000
 Trained = tuple[Classify, dict[str, float]]  # a classifier, and facts about its training
@@ -53,6 +55,7 @@ class UnlabelledRow:
         self._wanted: Unlabelled = row.unlabelled
         self._data, self._protocol = experiment.dataset, experiment.protocol
         self._train_rows = self._data.splits["train"]
+        self._train_images = self._data.batch(self._train_rows)
         places = {int(row): place for place, row in enumerate(self._train_rows)}
         self._labelled, self._labels = np.array([places[int(row)] for row in labelled]), labels
         self._generator = torch.Generator().manual_seed(1_000_003 * (seed + 1))
@@ -63,77 +66,75 @@ class UnlabelledRow:
         """Train the row and give its classifier."""
         if self._wanted.method == "graph":
             return self._graph_classifier(self.graph_opinion()), {}
-        if self._wanted.method == "label-propagation":
-            return self._label_propagation(), {}
-        opinion = self._opinion()
-        if self._wanted.moves is None:
-            return self._train_consistently(opinion, None, None)
-        assert opinion is not None, "moves need an opinion to keep"
-        mover = self._mover(opinion)
-        pool, length = mover.fill_pool(
-            self._images, self._protocol.n_copies, self._experiment.progress
-        )
-        classify, facts = self._train_consistently(opinion, pool, mover)
-        return classify, {"relative_move": length, **facts}
+        opinion, pool, moved = self._opinion(), None, {}
+        if self._wanted.moves is not None:
+            assert opinion is not None, "moves need an opinion to keep"
+            pool, moved["relative_move"] = self._mover(opinion).fill_pool(
+                self._train_images.__getitem__, self._protocol.n_copies, self._experiment.progress
+            )
+        classify, facts = self._train_consistently(opinion, pool)
+        if self._wanted.vote:
+            assert opinion is not None, "the graph votes with its opinion"
+            classify = self._with_vote(classify, opinion)
+        return classify, moved | facts
 
     def graph_opinion(self) -> Float[np.ndarray, "n k"]:
         """Spread the labels over the neighbour graph of the training images."""
-        return spread_labels(
-            self._graph(), self._labelled, self._labels.numpy(), self._data.n_classes
-        )
+        file = self._shared("graph", lambda path: sparse.save_npz(path, self._make_graph()))
+        graph = sparse.load_npz(file)
+        return spread_labels(graph, self._labelled, self._labels.numpy(), self._data.n_classes)
 
-    def _features(self, rows: Int[np.ndarray, " n"]) -> Float[Tensor, "n f"]:
-        """Describe images by their latents or by their pixels."""
-        parts = torch.split(torch.from_numpy(rows), _AT_ONCE)
-        return torch.cat([self._describe(self._data.batch(part)) for part in parts])
+    def _shared(self, name: str, make: Callable[[Path], None]) -> Path:
+        """Make a file that all seeds share, unless it is there; ``make`` writes it."""
+        file = self._experiment.shared_file(f"{name}-{self._wanted.features}.npz")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{file}.lock"):
+            if not file.exists():
+                aside = file.with_name(f"aside-{file.name}")
+                make(aside)
+                aside.replace(file)
+        return file
 
-    def _describe(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b f"]:
-        if self._wanted.features == "pixel":
-            return images.flatten(1)
-        return self._model.encode(images)
+    def _make_graph(self) -> sparse.csr_matrix:
+        features = self._features()[self._train_rows]
+        return weigh_neighbours(features, progress=self._experiment.progress)
+
+    def _features(self) -> Float[Tensor, "n f"]:
+        """Describe all images of the data set."""
+
+        def make(path: Path) -> None:
+            data, kind, progress = self._data, self._wanted.features, self._experiment.progress
+            if kind == "joint":
+                found = joint_features(data, self._model, self._train_rows, progress=progress)
+            else:
+                describe = self._model.encode if kind == "latent" else lambda x: x.flatten(1)
+                parts = torch.split(torch.arange(len(data)), _AT_ONCE)
+                found = torch.cat([describe(data.batch(part)) for part in parts])
+            np.savez(path, features=found.numpy())
+
+        with np.load(self._shared("features", make), allow_pickle=False) as stored:
+            return torch.from_numpy(stored["features"])
 
     @property
     def _model(self) -> ManifoldAutoencoder:
         assert self._experiment.model is not None
         return self._experiment.model
 
-    def _graph(self) -> sparse.csr_matrix:
-        """Give the neighbour graph, which all seeds share; it is kept as a file."""
-        file = self._experiment.shared_file(f"graph-{self._wanted.features}.npz")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{file}.lock"):
-            if not file.exists():
-                graph = weigh_neighbours(
-                    self._features(self._train_rows), progress=self._experiment.progress
-                )
-                aside = file.with_name(f"aside-{file.name}")
-                sparse.save_npz(aside, graph)
-                aside.replace(file)
-            return sparse.load_npz(file)
-
     def _graph_classifier(self, opinion: Float[np.ndarray, "n k"]) -> Classify:
-        """Classify a new image by the mean opinion on its nearest training images."""
-        known, scores = self._features(self._train_rows), torch.from_numpy(opinion)
+        """Classify a held-out image by the mean opinion on its nearest training images."""
 
-        def classify(images: Tensor) -> Tensor:
-            nearest = torch.cdist(self._describe(images), known)
-            nearest = nearest.topk(min(_NEAREST, len(known)), largest=False).indices
-            return scores[nearest].mean(1)
+        def make(path: Path) -> None:
+            features, n_nearest = self._features(), min(_NEAREST, len(self._train_rows))
+            known, places = features[self._train_rows], np.zeros((len(features), n_nearest), int)
+            held_out = np.setdiff1d(np.arange(len(features)), self._train_rows)
+            for rows in np.array_split(held_out, max(1, len(held_out) // _AT_ONCE)):
+                distances = torch.cdist(features[rows], known)
+                places[rows] = distances.topk(n_nearest, largest=False).indices.numpy()
+            np.savez(path, places=places)
 
-        return classify
-
-    def _label_propagation(self) -> Classify:
-        """Spread labels as scikit-learn does (Zhou et al., 2004)."""
-        from sklearn.semi_supervised import LabelSpreading
-
-        known = self._features(self._train_rows)
-        labels = np.full(len(known), -1)
-        labels[self._labelled] = self._labels.numpy()
-        spreading = LabelSpreading(
-            kernel="knn", n_neighbors=min(_NEAREST, len(known) - 1), alpha=0.99, max_iter=1_000
-        )
-        spreading.fit(known.numpy(), labels)
-        return self._graph_classifier(spreading.label_distributions_)
+        with np.load(self._shared("nearest", make), allow_pickle=False) as stored:
+            places = stored["places"]
+        return lambda rows: torch.from_numpy(opinion[places[rows]]).mean(1)
 
     def _opinion(self) -> Float[Tensor, "n k"] | None:
         """Give the opinion on all training images that is known before training."""
@@ -144,22 +145,27 @@ class UnlabelledRow:
         elastic = known_rows(self._data.meta.name)["elastic"]
         images = TrainingImages(
             dataclasses.replace(elastic, alpha=self._row.alpha, sigma=self._row.sigma),
-            self._data.batch(self._train_rows[self._labelled]),
+            self._train_images[self._labelled],
             self._labels,
             generator=self._generator,
         )
         first = self._experiment.train(images, self._seed, "first network")
         with torch.inference_mode():
-            parts = torch.split(torch.from_numpy(self._train_rows), _AT_ONCE)
-            return torch.cat([first(self._data.batch(part)).softmax(1) for part in parts]).clone()
+            parts = torch.split(self._train_images, _AT_ONCE)
+            return torch.cat([first(part).softmax(1) for part in parts]).clone()
 
     def _mover(self, opinion: Float[Tensor, "n k"]) -> Mover:
-        """Learn how far training images may move as far as the opinion goes."""
-        latents = self._model.encode(self._data.batch(self._train_rows))
+        """Prepare moves whose scales know no label, guarded by the opinion."""
+        model = find_identity(self._experiment)
+        latents = torch.cat(
+            [model.encode(part) for part in torch.split(self._train_images, _AT_ONCE)]
+        )
+        model.classifier = learn_opinion(latents, opinion, self._seed, self._experiment.progress)
+        model.classifier_domain, model.classifier_recipe = "latent", None
         k, kind = min(_NEAREST, len(latents) - 1), self._wanted.moves
         assert kind is not None
         return Mover(
-            learn_identity_from_opinion(self._experiment, latents, opinion, self._seed),
+            model,
             latents,
             nearest_neighbours(latents, k) if kind == "lines" else torch.empty(0, k).long(),
             kind=kind,
@@ -174,11 +180,10 @@ class UnlabelledRow:
         self,
         opinion: Float[Tensor, "n k"] | None,
         pool: UInt8[Tensor, "n copies c h w"] | None,
-        mover: Mover | None,
     ) -> Trained:
         data, labelled, labels = self._data, torch.from_numpy(self._labelled), self._labels
         wanted, protocol = self._wanted, self._protocol
-        network = new_network(data.image_shape, data.n_classes, self._seed)
+        network = new_network(data.image_shape, data.n_classes, self._seed, FastLeNet)
 
         def draw_known(n: int) -> tuple[Tensor, Tensor]:
             chosen = torch.randint(len(labelled), (n,), generator=self._generator)
@@ -186,13 +191,9 @@ class UnlabelledRow:
 
         def draw_unlabelled(n: int) -> tuple[Tensor, Tensor, Tensor]:
             rows = torch.randint(len(self._train_rows), (n,), generator=self._generator)
-            images, changed = self._images(rows), self._moved(rows, pool)
-            against = slice(round(self._wanted.adversarial * n))
-            if mover is not None and against.stop:
-                changed[against] = mover.move_against(network, rows[against], images[against])
-            return rows, images, self._distorted(changed)
+            return rows, self._train_images[rows], self._distorted(self._moved(rows, pool))
 
-        return train_consistently(
+        trained, facts = train_consistently(
             network,
             draw_known,
             draw_unlabelled,
@@ -206,7 +207,7 @@ class UnlabelledRow:
                 n_steps=protocol.n_unlabelled_steps,
                 n_labelled=protocol.batch_size,
                 n_unlabelled=protocol.unlabelled_batch_size,
-                learning_rate=protocol.learning_rate,
+                learning_rate=wanted.learning_rate,
                 weight_decay=protocol.weight_decay,
             ),
             class_shares=torch.bincount(labels, minlength=data.n_classes) / len(labels),
@@ -214,15 +215,23 @@ class UnlabelledRow:
             progress=self._experiment.progress,
             description=f"{self._row.name}, seed {self._seed}",
         )
+        return lambda rows: trained(data.batch(rows)).log_softmax(1), facts
 
-    def _images(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "b c h w"]:
-        return self._data.batch(self._train_rows[rows.numpy()])
+    def _with_vote(self, network: Classify, opinion: Float[Tensor, "n k"]) -> Classify:
+        """Let the graph vote beside the network."""
+        graph, share = self._graph_classifier(opinion.numpy()), self._wanted.vote
+
+        def classify(rows: Int[np.ndarray, " b"]) -> Tensor:
+            known = graph(rows).clamp_min(1e-6).log()
+            return share * known + (1 - share) * network(rows)
+
+        return classify
 
     def _moved(
         self, rows: Int[Tensor, " b"], pool: UInt8[Tensor, "n copies c h w"] | None
     ) -> Float[Tensor, "b c h w"]:
         """Give training images, most of them moved."""
-        images = self._images(rows)
+        images = self._train_images[rows]
         if pool is None:
             return images
         real = torch.rand(len(rows), generator=self._generator) < self._protocol.real_share
