@@ -197,6 +197,7 @@ def test_the_best_operator_is_the_one_that_turns_the_attribute(compute):
     numbers = compute("attributes")
     assert numbers.facts["moved"] == ["First", "Second"]
     assert numbers.facts["best"] == [0, 1]
+    assert ((numbers["recognised"] > 0) & (numbers["recognised"] <= 1)).all()
     for k in range(2):
         risen = numbers["curves"][k, :, k]
         assert risen.min() < 0.2
