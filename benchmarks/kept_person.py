@@ -62,7 +62,7 @@ class Verifier:
         self._dataset = dataset
         self._general = load_efficientnet_lite0()
         prefer_channels_last(self._general)
-        self._attributes = _train_attributes(dataset)
+        self._attributes = train_attributes(dataset)
         self._mean = self._deviation = self._directions = torch.empty(0)
 
     @torch.inference_mode()
@@ -103,7 +103,7 @@ class Verifier:
         return x / x.norm(dim=1, keepdim=True)
 
 
-def _train_attributes(dataset: ImageDataset) -> Any:
+def train_attributes(dataset: ImageDataset) -> Any:
     """Train the small network on the photographs of the training split."""
     assert dataset.attributes is not None
     assert dataset.meta.attribute_names is not None

@@ -131,6 +131,10 @@ _TABLES = {
     ),
     "contest": ("semi-supervised rivals, our entry, ablations", "rivals,ablations"),
 }
+_FACE_FIGURES = (
+    *("operator-paths", "all-operators", "closed-paths", "sparse-dense"),
+    *("magnitudes", "training-curves", "inference-time"),
+)
 _KEPT = "python benchmarks/kept_identity.py {{work}}/kept-{name} {runs}"
 
 
@@ -212,6 +216,12 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
     if quick:
         return steps
     return [replace(step, quick=()) for step in steps]
+
+
+def _on_celeba(name: str, about: str, command: str | Sequence[str], collect: Collect) -> Step:
+    """Measure something on the runs of celeba-cpu."""
+    commands = (command,) if isinstance(command, str) else tuple(command)
+    return Step(name, f"celeba-cpu: {about}", commands, (), collect, after=("recipe-celeba",))
 
 
 STEPS: tuple[Step, ...] = (
@@ -305,24 +315,30 @@ STEPS: tuple[Step, ...] = (
         _runs("celeba"),
         leaves=("celeba-0",),
     ),
-    Step(
+    _on_celeba(
         "kept-identity-celeba",
-        "celeba-cpu: attributes kept, identity from attributes and from the neighbour graph",
-        (
-            "python benchmarks/kept_identity.py {work}/kept-celeba {work}/celeba-0 "
-            "{work}/celeba-1 {work}/celeba-2",
-        ),
-        (),
+        "attributes kept, identity from attributes and from the neighbour graph",
+        _KEPT.format(name="celeba", runs=" ".join(_seeds("{work}/celeba-SEED", range(3)))),
         _file("kept-celeba/kept.json"),
-        after=("recipe-celeba",),
     ),
-    Step(
+    _on_celeba(
         "attributes-celeba",
-        "celeba-cpu: attributes along operators",
-        ("transop paper attributes --run {work}/celeba-0",),
-        (),
-        _figure("celeba-0", "attributes", ("n_starts",)),
-        after=("recipe-celeba",),
+        "attributes along operators",
+        "transop paper attributes --run {work}/celeba-0",
+        _figure("celeba-0", "attributes", ("n_starts", "recognised")),
+    ),
+    _on_celeba(
+        "kept-person-celeba",
+        "is a moved face still the same person?",
+        "python benchmarks/kept_person.py {work}/kept-person.json {work}/celeba-0 "
+        "--identities {celeba}/identity_CelebA.txt",
+        _file("kept-person.json"),
+    ),
+    _on_celeba(
+        "figures-celeba",
+        "the other figures of the paper",
+        [f"transop paper {figure} --run {{work}}/celeba-0" for figure in _FACE_FIGURES],
+        _figures("celeba-0"),
     ),
     Step(
         "embeddings",

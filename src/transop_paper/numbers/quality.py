@@ -20,6 +20,7 @@ _MOVES = (
 _SETS = {"fruits": "fruits", "celeba": "CelebA"}
 _LENGTHS = (0.4, 0.8, 1.6)
 _RECIPES = ("mnist", "fashion")
+_AGAINST = {"person": "against anyone else", "person_same_sex": "against others of the same sex"}
 
 
 def _kept_identity(measured: Measured, title: str) -> str:
@@ -34,6 +35,40 @@ def _kept_identity(measured: Measured, title: str) -> str:
         for source, row in measured["mean"].items()
     ]
     return table([f"{title}, scales from", *lengths], rows)
+
+
+def _kept_person(measured: Measured, key: str, title: str) -> str:
+    """Give one score of moved faces by way of moving and length, mean over runs."""
+    runs, lengths = measured["runs"], measured["lengths"]
+
+    def cell(found: list[Any]) -> str:
+        if isinstance(found[0], float):
+            return interval(found)
+        centre = interval([value for value, _ in found])
+        return centre if len(found) > 1 else f"{centre} ± {100 * found[0][1]:.1f}"
+
+    rows = [
+        [way, *(cell([run["moves"][way][i][key] for run in runs]) for i in range(len(lengths)))]
+        for way in runs[0]["moves"]
+    ]
+    still = cell([run["unmoved"][key] for run in runs])
+    return table(
+        [f"{title}, moved by", *(f"{length:g}" for length in lengths)],
+        [["not moved", *[still] * len(lengths)], *rows],
+    )
+
+
+def _verification(measured: Measured) -> str:
+    """Say how well the measure of likeness knows people it was not fitted on."""
+    runs = measured["runs"]
+    rows = [
+        [
+            name,
+            *(interval([run["measure"][name][key][0] for run in runs]) for key in _AGAINST),
+        ]
+        for name in runs[0]["measure"]
+    ]
+    return table(["compared with photographs", *_AGAINST.values()], rows)
 
 
 def _embeddings(measured: Measured, part: str, key: str, head: str, sign: str = "") -> str:
@@ -128,12 +163,13 @@ def _operator_names(measured: Measured) -> str:
 def _attributes(measured: Measured) -> str:
     facts = measured["facts"]
     columns = (facts["attributes"], facts["best"], facts["best_share"])
-    found = list(zip(*columns, measured["arrays"]["n_starts"], strict=True))
+    arrays = measured["arrays"]
+    found = list(zip(*columns, arrays["n_starts"], arrays["recognised"], strict=True))
     rows = [
-        [name.replace("_", " "), str(best), percent(share), f"{starts:.0f}"]
-        for name, best, share, starts in sorted(found, key=lambda row: -row[2])
+        [name.replace("_", " "), str(best), percent(share), f"{starts:.0f}", percent(seen)]
+        for name, best, share, starts, seen in sorted(found, key=lambda row: -row[2])
     ]
-    return table(["attribute", "best operator", "share", "starts"], rows)
+    return table(["attribute", "best operator", "share", "starts", "recognised"], rows)
 
 
 def _kill_and_resume(measured: Measured) -> str:
@@ -289,6 +325,17 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
     "kept-identity-celeba": from_file(
         "kept-identity-celeba", _kept_identity, title="CelebA, sixteen attributes"
     ),
+    "verification-celeba": from_file("kept-person-celeba", _verification),
+    **{
+        f"kept-{key.replace('_', '-')}-celeba": from_file(
+            "kept-person-celeba", _kept_person, key=key, title=title
+        )
+        for key, title in (
+            ("person", "same person, against anyone"),
+            ("person_same_sex", "same person, against the same sex"),
+            ("attributes", "attributes kept"),
+        )
+    },
     "embeddings-moves": from_file(
         "embeddings", _embeddings, part="moves", key="linear", head="move of length"
     ),
@@ -301,7 +348,7 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
     "attributes-celeba": from_file("attributes-celeba", _attributes),
     "kill-and-resume": from_file("kill-and-resume", _kill_and_resume),
     "attack": from_file("attack", _attack),
-    **{f"recipe-{name}": from_file(f"recipe-{name}", _recipes) for name in _RECIPES},
+    **{f"recipe-{name}": from_file(f"recipe-{name}", _recipes) for name in (*_RECIPES, "celeba")},
     **{
         f"extrapolation-{name}": from_file(f"extrapolation-{name}", _extrapolation)
         for name in _RECIPES
