@@ -77,5 +77,5 @@ def test_identities_of_another_copy_are_refused(script, tmp_path):
     file.write_text("000001.jpg 3\n000002.jpg 4\n")
     dataset = SimpleNamespace(images=np.zeros((2, 1)))
     assert script.read_people(file, dataset).tolist() == [3, 4]
-    with pytest.raises(DataError, match="--identities .* lists 2 images, the run has 5"):
+    with pytest.raises(DataError, match=r"--identities .* lists 2 images, the run has 5"):
         script.read_people(file, SimpleNamespace(images=np.zeros((5, 1))))

@@ -7,6 +7,9 @@ The title says from how many of the starts without the attribute the same operat
 one shown changes the others least.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
@@ -30,6 +33,7 @@ _CURVE_HEIGHT, _TITLE, _FOOT = 0.85, 0.28, 0.34
 _LEFT, _NAMES = 0.38, 1.3  # inches for the ticks at the left and the names at the right
 
 Span = tuple[float, float]
+Reading = Callable[[Tensor], Tensor]  # of probabilities
 
 
 def compute(run: PaperRun) -> Numbers:
@@ -45,35 +49,76 @@ def compute(run: PaperRun) -> Numbers:
     amounts = _REACH * torch.linspace(-1, 1, run.sized(13, 25))
     bar = run.progress(chosen, "operators", len(chosen))
     tried = torch.stack([along_operator(run, m, points, amounts) for m in bar])
-    share, peak = gains(tried, model.attributes_at(points))
-    best = [chosen[int(m)] for m in (share + 1e-3 * peak).argmax(0)]  # the mean decides draws
+    start, frequency = model.attributes_at(points), _frequency(run)
+    readings: dict[str, Reading] = {"": lambda p: p}
+    readings["_at_even_odds"] = lambda p: at_even_odds(p, frequency)
+    best = {key: _choose(read(tried), read(start), chosen) for key, read in readings.items()}
     points = run.latents(rows)
     start = model.attributes_at(points)
-    chances = {m: along_operator(run, m, points, amounts) for m in sorted(set(best))}
-    reached = [float(gains(chances[m][None], start)[0][0, k]) for k, m in enumerate(best)]
+    taken = sorted({m for ones in best.values() for m in ones})
+    chances = {m: along_operator(run, m, points, amounts) for m in taken}
     shown = [
-        _shown_path(run, m, points, _cleanest(chances[m], start, k)) for k, m in enumerate(best)
+        _shown_path(run, m, points, _cleanest(chances[m], start, k)) for k, m in enumerate(best[""])
     ]
-    arrays = {
-        "share": as_array(share),
-        "peak": as_array(peak),
-        "n_starts": as_array((start < LOW).sum(0)),
-        "recognised": _recognised(run),
-        **{key: np.stack([path[key] for path in shown]) for key in shown[0]},
-    }
-    names = list(model.attribute_names)
-    facts = {
-        "attributes": names,
+    arrays = {key: np.stack([path[key] for path in shown]) for key in shown[0]}
+    facts: dict[str, Any] = {
+        "attributes": list(model.attribute_names),
         "operators": chosen,
+        "rows": rows.tolist(),
+    }
+    for key, read in readings.items():
+        numbers = _count(best[key], chances, start, read)
+        facts |= {f"{name}{key}": value for name, value in numbers.items()}
+        arrays[f"n_starts{key}"] = as_array((read(start) < LOW).sum(0))
+        arrays[f"recognised{key}"] = _recognised(run, read)
+    return Numbers(arrays, facts)
+
+
+def _count(
+    best: list[int], chances: dict[int, Tensor], start: Float[Tensor, "n k"], read: Reading
+) -> dict[str, Any]:
+    """Say from how many starts the chosen operators give their attributes."""
+    reached = [
+        float(gains(read(chances[m])[None], read(start))[0][0, k]) for k, m in enumerate(best)
+    ]
+    return {
         "best": best,
         "best_share": [round(value, 4) for value in reached],
-        "moved": [name for name, value in zip(names, reached, strict=True) if value > 0],
         "n_moved": sum(value > 0 for value in reached),
         "n_moved_from_a_quarter_of_the_starts": sum(value >= 0.25 for value in reached),
         "n_moved_from_half_the_starts": sum(value >= 0.5 for value in reached),
-        "rows": rows.tolist(),
     }
-    return Numbers(arrays, facts)
+
+
+def _choose(
+    tried: Float[Tensor, "m n t k"], start: Float[Tensor, "n k"], operators: list[int]
+) -> list[int]:
+    """Choose the best operator for every attribute; the mean of peaks decides between equals."""
+    share, peak = gains(tried, start)
+    return [operators[int(m)] for m in (share + 1e-3 * peak).argmax(0)]
+
+
+def at_even_odds(
+    probability: Float[Tensor, "*b k"], frequency: Float[Tensor, " k"]
+) -> Float[Tensor, "*b k"]:
+    """Give the probabilities if every attribute were as frequent as its absence (Bayes' rule).
+
+    A classifier of a rare attribute hardly ever says 0.8, whatever the image shows.
+    """
+    present, absent = probability * (1 - frequency), (1 - probability) * frequency
+    return present / (present + absent)
+
+
+def _columns(run: PaperRun) -> list[int]:
+    known = list(run.dataset.meta.attribute_names or ())
+    return [known.index(name) for name in run.model.attribute_names or ()]
+
+
+def _frequency(run: PaperRun) -> Float[Tensor, " k"]:
+    """Say how frequent the attributes are in the training images."""
+    assert run.dataset.attributes is not None
+    values = run.dataset.attributes[run.dataset.splits["train"]][:, _columns(run)]
+    return torch.from_numpy((values > 0).mean(0)).float().clamp(1e-3, 1 - 1e-3)
 
 
 def _starts(run: PaperRun) -> tuple[np.ndarray, np.ndarray]:
@@ -86,17 +131,15 @@ def _starts(run: PaperRun) -> tuple[np.ndarray, np.ndarray]:
     return rows[half:][:n_tried], rows[:half][:n_counted]
 
 
-def _recognised(run: PaperRun) -> Float[np.ndarray, " k"]:
+def _recognised(run: PaperRun, read: Reading) -> Float[np.ndarray, " k"]:
     """Say of how many images with an attribute the reconstruction has it, by the same threshold.
 
-    No operator can be expected to do better than a photograph; NaN where no image has it.
+    No operator can be expected to do better than that; NaN where no image has it.
     """
-    model, dataset, rows = run.model, run.dataset, run.held_out_rows
-    known = list(dataset.meta.attribute_names or ())
-    columns = [known.index(name) for name in model.attribute_names or ()]
-    assert dataset.attributes is not None
-    present = torch.from_numpy(dataset.attributes[rows][:, columns] > 0)
-    above = model.attributes_at(run.latents(rows)) > HIGH
+    rows = run.held_out_rows
+    assert run.dataset.attributes is not None
+    present = torch.from_numpy(run.dataset.attributes[rows][:, _columns(run)] > 0)
+    above = read(run.model.attributes_at(run.latents(rows))) > HIGH
     count = present.sum(0)
     shares = (above & present).sum(0) / count.clamp_min(1)
     return as_array(torch.where(count > 0, shares, torch.nan))

@@ -58,6 +58,14 @@ def _kept_person(measured: Measured, key: str, title: str) -> str:
     )
 
 
+def _fidelity(measured: Measured) -> str:
+    """Compare the reconstructions of several runs."""
+    runs = measured["runs"]
+    measures = [name for name in next(iter(runs.values())) if name != "attributes of photographs"]
+    rows = [[name, *(f"{found[key]:.3g}" for key in measures)] for name, found in runs.items()]
+    return table(["autoencoder", *measures], rows)
+
+
 def _verification(measured: Measured) -> str:
     """Say how well the measure of likeness knows people it was not fitted on."""
     runs = measured["runs"]
@@ -160,14 +168,15 @@ def _operator_names(measured: Measured) -> str:
     return table(head, rows)
 
 
-def _attributes(measured: Measured) -> str:
-    facts = measured["facts"]
-    columns = (facts["attributes"], facts["best"], facts["best_share"])
-    arrays = measured["arrays"]
-    found = list(zip(*columns, arrays["n_starts"], arrays["recognised"], strict=True))
+def _attributes(measured: Measured, reading: str = "") -> str:
+    facts, arrays = measured["facts"], measured["arrays"]
+    columns = (facts["attributes"], facts[f"best{reading}"], facts[f"best_share{reading}"])
+    counted = (arrays[f"n_starts{reading}"], arrays[f"recognised{reading}"])
     rows = [
         [name.replace("_", " "), str(best), percent(share), f"{starts:.0f}", percent(seen)]
-        for name, best, share, starts, seen in sorted(found, key=lambda row: -row[2])
+        for name, best, share, starts, seen in sorted(
+            zip(*columns, *counted, strict=True), key=lambda row: -row[2]
+        )
     ]
     return table(["attribute", "best operator", "share", "starts", "recognised"], rows)
 
@@ -325,6 +334,7 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
     "kept-identity-celeba": from_file(
         "kept-identity-celeba", _kept_identity, title="CelebA, sixteen attributes"
     ),
+    "fidelity-celeba": from_file("fidelity-celeba", _fidelity),
     "verification-celeba": from_file("kept-person-celeba", _verification),
     **{
         f"kept-{key.replace('_', '-')}-celeba": from_file(
@@ -346,6 +356,9 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
     "embeddings-turns": from_file("embeddings", _embedding_turns),
     "operator-names-mnist": from_file("operator-names-mnist", _operator_names),
     "attributes-celeba": from_file("attributes-celeba", _attributes),
+    "attributes-celeba-even-odds": from_file(
+        "attributes-celeba", _attributes, reading="_at_even_odds"
+    ),
     "kill-and-resume": from_file("kill-and-resume", _kill_and_resume),
     "attack": from_file("attack", _attack),
     **{f"recipe-{name}": from_file(f"recipe-{name}", _recipes) for name in (*_RECIPES, "celeba")},
