@@ -27,11 +27,9 @@ from transop.evaluation import FIXED, factor_for_length
 from transop.networks import attribute_losses, build_attribute_net, prefer_channels_last
 from transop.networks.efficientnet_lite import load_efficientnet_lite0
 from transop.operators import laplace_from_uniform, transport
-from transop.pairs.features import prepare_images
 
 LENGTHS = (0.1, 0.2, 0.3, 0.4)
 _CHUNK = 100
-_INPUT_SIZE = 96  # for EfficientNet-Lite0
 _EPOCHS, _BATCH, _RATE = 6, 100, 4e-3  # of the network that tells all forty attributes
 _KEPT, _LDA = 400, 100  # principal and discriminant directions
 _RIDGE = 0.1  # added to the scatter within people, as a share of its mean
@@ -69,13 +67,10 @@ class Verifier:
     def features(self, images: Tensor) -> Tensor:
         """Describe images by both networks."""
         found = [
-            torch.cat([self._general.features(prepare_images(x, _INPUT_SIZE)), self._own(x)], 1)
-            for x in images.split(_CHUNK)
+            torch.cat([self._general.features(x), self._attributes.trunk(x)], 1)
+            for x in images.contiguous(memory_format=torch.channels_last).split(_CHUNK)
         ]
         return torch.cat(found).half().float()
-
-    def _own(self, images: Tensor) -> Tensor:
-        return self._attributes.trunk(images)
 
     def fit(self, features: Tensor, people: np.ndarray) -> None:
         """Find the directions that tell people apart."""
@@ -226,11 +221,12 @@ def fitted_verifier(run: transop.Run, people: np.ndarray) -> tuple[Verifier, dic
 
     def both(split: str) -> tuple[Tensor, Tensor, np.ndarray]:
         rows = dataset.splits[split]
-        parts = [rows[i : i + _CHUNK] for i in range(0, len(rows), _CHUNK)]
-        shown = [(x := dataset.batch(part), run.model.reconstruct(x)) for part in parts]
-        photographs, decoded = zip(*shown, strict=True)
-        found = [torch.cat([verifier.features(x) for x in kind]) for kind in (photographs, decoded)]
-        return found[0], found[1], rows
+        found: tuple[list[Tensor], list[Tensor]] = ([], [])
+        for start in range(0, len(rows), _CHUNK):
+            images = dataset.batch(rows[start : start + _CHUNK])
+            found[0].append(verifier.features(images))
+            found[1].append(verifier.features(run.model.reconstruct(images)))
+        return torch.cat(found[0]), torch.cat(found[1]), rows
 
     photographs, decoded, rows = both("train")
     verifier.fit(torch.cat([photographs, decoded]), np.tile(people[rows], 2))
