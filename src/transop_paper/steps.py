@@ -131,6 +131,10 @@ _TABLES = {
         "transport-100,transport-100-elastic,transport-100-guarded,transport-100-guarded-elastic",
     ),
 }
+_SEEN = ("n_starts", "recognised")
+_ON_CELEBA = "--set data.source={celeba} --set data.crop=celeba"
+_PATHS = ("operator-paths", "all-operators", "closed-paths", "sparse-dense")
+_FACE_FIGURES = (*_PATHS, "magnitudes", "training-curves", "inference-time")
 _KEPT = "python benchmarks/kept_identity.py {{work}}/kept-{name} {runs}"
 
 
@@ -231,6 +235,19 @@ _TRAIN_YALE = (
     "transop train demo --seed 0 --set data.source={yale} --set data.image_size=32 "
     "--set identity.source=graph --out {work}/yale-0"
 )
+
+
+def _full(name: str, about: str, run: str | Sequence[str], collect: Collect, *after: str) -> Step:
+    """Make a step that has no quick version."""
+    commands = (run,) if isinstance(run, str) else tuple(run)
+    return Step(name, about, commands, (), collect, after=after)
+
+
+def _on_celeba(name: str, about: str, command: str | Sequence[str], collect: Collect) -> Step:
+    """Measure something on the runs of celeba-cpu."""
+    return _full(f"{name}-celeba", f"celeba-cpu: {about}", command, collect, "recipe-celeba")
+
+
 STEPS: tuple[Step, ...] = (
     *_recipe_steps("mnist", "mnist-cpu", quick=True),
     # Its own classifier reads latents; that of the labelled encoder looks at images.
@@ -263,13 +280,12 @@ STEPS: tuple[Step, ...] = (
         ),
         after=("recipe-mnist",),
     ),
-    Step(
+    _full(
         "robustness-mnist",
         "mnist-cpu: accuracy on changed digits",
-        ("transop paper robustness --run {work}/mnist-0",),
-        (),
+        "transop paper robustness --run {work}/mnist-0",
         _file("mnist-0/figures/robustness.json"),
-        after=("recipe-mnist",),
+        "recipe-mnist",
     ),
     Step(
         "inference",
@@ -298,11 +314,10 @@ STEPS: tuple[Step, ...] = (
         ("transop bench augment --batch-size 16 --trials 2 --json > {work}/augment.json",),
         _file("augment.json"),
     ),
-    Step(
+    _full(
         "training-loops",
         "whole training loops with every augmentation",
-        ("transop bench loop --steps 15 --rounds 5 --json > {work}/loop.json",),
-        (),
+        "transop bench loop --steps 15 --rounds 5 --json > {work}/loop.json",
         _file("loop.json"),
     ),
     Step(
@@ -313,53 +328,64 @@ STEPS: tuple[Step, ...] = (
         _runs("faces"),
         leaves=("faces-0",),
     ),
-    Step(
+    _full(
         "figures-faces",
         "drawn faces: every figure of the paper",
-        ("transop paper all --run {work}/faces-0",),
-        (),
+        "transop paper all --run {work}/faces-0",
         _figures("faces-0"),
-        after=("faces",),
+        "faces",
     ),
     Step(
         "recipe-celeba",
         "celeba-cpu, three seeds",
-        _seeds(
-            "transop train celeba-cpu --set data.source={celeba} --set data.crop=celeba "
-            "--seed SEED --out {work}/celeba-SEED",
-            range(3),
-        ),
+        _seeds(_TRAIN.format(recipe="celeba-cpu", name="celeba") + f" {_ON_CELEBA}", range(3)),
         (),
         _runs("celeba"),
         leaves=("celeba-0",),
     ),
-    Step(
-        "kept-identity-celeba",
-        "celeba-cpu: attributes kept, identity from attributes and from the neighbour graph",
-        (
-            "python benchmarks/kept_identity.py {work}/kept-celeba {work}/celeba-0 "
-            "{work}/celeba-1 {work}/celeba-2",
-        ),
-        (),
+    _on_celeba(
+        "kept-identity",
+        "attributes kept, identity from attributes and from the neighbour graph",
+        _KEPT.format(name="celeba", runs=" ".join(_seeds("{work}/celeba-SEED", range(3)))),
         _file("kept-celeba/kept.json"),
-        after=("recipe-celeba",),
     ),
-    Step(
-        "attributes-celeba",
-        "celeba-cpu: attributes along operators",
-        ("transop paper attributes --run {work}/celeba-0",),
-        (),
-        _figure("celeba-0", "attributes", ("n_starts",)),
-        after=("recipe-celeba",),
+    _on_celeba(
+        "attributes",
+        "attributes along operators",
+        "transop paper attributes --run {work}/celeba-0",
+        _figure("celeba-0", "attributes", (*_SEEN, *(f"{key}_at_even_odds" for key in _SEEN))),
     ),
-    Step(
+    _on_celeba(
+        "kept-person",
+        "is a moved face still the same person?",
+        "python benchmarks/kept_person.py {work}/kept-person.json {work}/celeba-0 "
+        "--identities {celeba}/identity_CelebA.txt",
+        _file("kept-person.json"),
+    ),
+    _on_celeba(
+        "fidelity",
+        "reconstructions with and without feature maps in the error",
+        [
+            f"transop baseline ae celeba-cpu {_ON_CELEBA} --out {{work}}/celeba-0/companions/ae",
+            f"transop baseline ae celeba-cpu {_ON_CELEBA} --set beyond_paper.perceptual_weight=0 "
+            "--out {work}/celeba-plain",
+            "python benchmarks/fidelity.py {work}/fidelity.json {work}/celeba-0/companions/ae "
+            '{work}/celeba-plain --names "with [PERCEPTUAL],without" '
+            "--picture docs/pictures/celeba-reconstructions.png",
+        ],
+        _file("fidelity.json"),
+    ),
+    _on_celeba(
+        "figures",
+        "the other figures of the paper",
+        [f"transop paper {figure} --run {{work}}/celeba-0" for figure in _FACE_FIGURES],
+        _figures("celeba-0"),
+    ),
+    _full(
         "embeddings",
         "operators in the features of an image network",
-        (
-            "python benchmarks/embeddings_study.py --fruits {fruits} --celeba {celeba} "
-            "--first-seed 8 --cache {work}/embeddings --out {work}/embeddings.json",
-        ),
-        (),
+        "python benchmarks/embeddings_study.py --fruits {fruits} --celeba {celeba} "
+        "--first-seed 8 --cache {work}/embeddings --out {work}/embeddings.json",
         _file("embeddings.json"),
     ),
     *(
@@ -388,21 +414,17 @@ STEPS: tuple[Step, ...] = (
         ("python benchmarks/graph_size.py {work}/graph-size.json 2000",),
         _file("graph-size.json"),
     ),
-    Step(
+    _full(
         "two-processes",
         "speed of several threads and processes",
-        ("python benchmarks/two_processes.py --json {work}/two-processes.json",),
-        (),
+        "python benchmarks/two_processes.py --json {work}/two-processes.json",
         _file("two-processes.json"),
     ),
-    Step(
+    _full(
         "kill-and-resume",
         "killed runs end with the same bits",
-        (
-            "python benchmarks/kill_and_resume.py --kills 20 --epochs 2 --seed 2 "
-            "--json {work}/kill-and-resume.json",
-        ),
-        (),
+        "python benchmarks/kill_and_resume.py --kills 20 --epochs 2 --seed 2 "
+        "--json {work}/kill-and-resume.json",
         _file("kill-and-resume.json"),
     ),
     Step(

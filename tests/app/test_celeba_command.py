@@ -36,22 +36,27 @@ def celeba(tmp_path_factory):
     return write_faces(tmp_path_factory.mktemp("faces") / "celeba", 60, size=(44, 36))
 
 
-def train(source, out, *changes):
+def train(source, out, *changes, recipe="celeba"):
     settings = [f"data.source={source}", *(f"{k}={v}" for k, v in SMALL.items()), *changes]
     options = [part for setting in settings for part in ("--set", setting)]
-    return run(["train", "celeba", "--out", str(out), "--json", *options])
+    return run(["train", recipe, "--out", str(out), "--json", *options])
 
 
+@pytest.mark.parametrize(
+    ("recipe", "more"), [("celeba", []), ("celeba-cpu", ["coefficient_encoder"])]
+)
 def test_the_recipe_trains_every_phase_on_a_folder_in_celebas_layout(
-    celeba, tmp_path, capsys, monkeypatch
+    celeba, tmp_path, capsys, monkeypatch, recipe, more
 ):
     monkeypatch.setenv("TRANSOP_CACHE", str(tmp_path / "cache"))
-    assert train(celeba, tmp_path / "run") == 0
+    few = ("coefficient_encoder.epochs=0.5", "coefficient_encoder.distil_samples=1000")
+    changes = few if more else ()
+    assert train(celeba, tmp_path / "run", *changes, recipe=recipe) == 0
     streams = capsys.readouterr()
     assert "img_align_celeba" not in streams.err  # it is no class of that name
     assert "neither labels nor attributes" not in streams.err
     phases = json.loads((tmp_path / "run" / "phases.json").read_text())
-    assert list(phases) == ["autoencoder", "operators", "fine_tuning", "classifier"]
+    assert list(phases) == ["autoencoder", "operators", "fine_tuning", "classifier", *more]
     settings = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     assert settings["data"]["source"] == str(celeba)
 

@@ -161,6 +161,7 @@ class BeyondPaperSettings(Section):
     # On which side of the latents the origin lies that paths turn round.
     origin: Literal["encoder", "mirrored"] = "encoder"
     edge_weight: float = Field(0.0, ge=0)  # of [EDGES] in the reconstruction error
+    perceptual_weight: float = Field(0.0, ge=0)  # of [PERCEPTUAL] in the reconstruction error
     # Of [ANCHOR]: fine-tuning keeps the latents' mean and spread.
     anchor_weight: float = Field(0.0, ge=0)
     # Of [ARRIVAL]: the end of a path is decoded as the second image.

@@ -7,7 +7,7 @@ checkpoint and no network; the network here is written from the published descri
 
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -128,6 +128,16 @@ class EfficientNetLite0(nn.Module):
         x = (x - _MEAN) / _DEVIATION
         maps: Tensor = self.head(self.blocks(F.relu6(self.stem(x), inplace=True)))
         return F.relu6(maps, inplace=True).mean(dim=(-2, -1))
+
+    def maps(self, x: Float[Tensor, "b 3 h w"], after: Sequence[int]) -> tuple[Tensor, ...]:
+        """Give the feature maps after some blocks, in ascending order; -1 is the first layer."""
+        found = []
+        x = F.relu6(self.stem((x - _MEAN) / _DEVIATION))
+        for index in range(-1, max(after) + 1):
+            x = x if index < 0 else self.blocks[index](x)
+            if index in after:
+                found.append(x)
+        return tuple(found)
 
     def forward(self, x: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b classes"]:
         """Score images for every ImageNet class (logits)."""

@@ -15,6 +15,7 @@ from transop.errors import ArtifactError
 from transop.evaluation import PathModel, held_out_rows, reconstruction_error
 from transop.networks import Autoencoder, prefer_channels_last
 from transop.training.loop import Loop
+from transop.training.perceptual import PerceptualError
 from transop.training.session import Session
 
 PHASE = "autoencoder"
@@ -51,6 +52,23 @@ def reconstruction_loss(
     return value
 
 
+class ReconstructionLoss:
+    """The error of reconstruction that the settings of a run ask for."""
+
+    def __init__(self, session: Session) -> None:
+        extras = session.settings.beyond_paper
+        self._edge_weight, self._perceptual = extras.edge_weight, None
+        if extras.perceptual_weight > 0:
+            self._perceptual = PerceptualError(extras.perceptual_weight, session.device)
+
+    def __call__(
+        self, decoded: Float[Tensor, "b c h w"], images: Float[Tensor, "b c h w"]
+    ) -> Float[Tensor, ""]:
+        """Add up [RECONSTRUCTION], [EDGES] and [PERCEPTUAL]."""
+        value = reconstruction_loss(decoded, images, self._edge_weight)
+        return value if self._perceptual is None else value + self._perceptual(decoded, images)
+
+
 def train_autoencoder(
     session: Session,
     network: nn.Module,
@@ -81,17 +99,19 @@ def train_autoencoder(
         optimisers={"network": optimiser},
         generators={"noise": noise},
     )
-    edge_weight = session.settings.beyond_paper.edge_weight
+    own = loss or _reconstruction(session)
     for _ in loop:
         (chosen,) = loop.batch()
         images = load_images(dataset, chosen, session)
-        if loss is None:
-            value = reconstruction_loss(wrapped(images), images, edge_weight)
-        else:
-            value = loss(wrapped, images, noise)
+        value = own(wrapped, images, noise)
         if loop.minimise(optimiser, value):
             loop.record(loss=value.item())
     network.eval()
+
+
+def _reconstruction(session: Session) -> AutoencoderLoss:
+    error = ReconstructionLoss(session)
+    return lambda network, images, noise: error(network(images), images)
 
 
 def obtain_autoencoder(session: Session, network: Autoencoder, dataset: ImageDataset) -> None:

@@ -20,7 +20,7 @@ from transop.model import ManifoldAutoencoder
 from transop.networks import Autoencoder, prefer_channels_last
 from transop.operators import transport
 from transop.pairs import PairSource
-from transop.training.autoencoder import load_images, reconstruction_loss
+from transop.training.autoencoder import ReconstructionLoss, load_images
 from transop.training.latents import encode_split
 from transop.training.loop import Loop
 from transop.training.operators import DictionaryLearner
@@ -154,6 +154,7 @@ class _Tuner:
         self.learner = DictionaryLearner(session, model.operators, PHASE, objective)
         self.optimiser = torch.optim.Adam(model.autoencoder.parameters(), fused=True)
         decodes = self._extras.arrival_weight > 0
+        self._error = ReconstructionLoss(session)
         self._through = session.set_up(_Through(model.autoencoder, decode_moved=decodes))
         self.watched: Tensor = torch.zeros(1, model.latent_dimension)
 
@@ -177,8 +178,7 @@ class _Tuner:
         raw, decoded, moved, arrived, shown = self._through(images, move, points)
         if not loop.check(raw):
             return
-        edges = self._extras.edge_weight
-        reconstruction = 2 * reconstruction_loss(decoded, images, edges)  # both images of a pair
+        reconstruction = 2 * self._error(decoded, images)  # both images of a pair
         value = reconstruction
         if moved is not None:
             distance, drift = self._distance(raw, moved), self._anchor.drift(self._scaled(raw))

@@ -12,6 +12,7 @@ from transop.config import Section, Settings, load_settings
 # is so short that the beta-VAE gives up every latent, at 1 most of them.
 RECIPE_CHANGES: dict[str, tuple[str, ...]] = {
     "celeba": ("beta_vae.beta=10",),
+    "celeba-cpu": ("beta_vae.beta=10",),
     "faces": ("beta_vae.beta=10",),
     "quick": ("beta_vae.beta=0.3", "beta_vae.warm_up=0.8"),
 }

@@ -1,10 +1,10 @@
 """Sparse against dense coefficients.
 
 Above: our model, whose paths use few operators. Below: the same model with coefficients from a
-network, which uses all operators for every pair. Left: two neighbours, the end of the path between
-them, and the path taken twice as far. Right: single operators, moved by up to five times their
-average coefficient; with sparse coefficients each should mean something by itself. The growth rate
-is that of a typical move by one operator.
+network, which uses all operators for every pair. Left: two neighbours as reconstructed, the end of
+the path between them, and the path taken twice as far. Right: single operators, moved by up to five
+times their average coefficient; with sparse coefficients each should mean something by itself. The
+growth rate is that of a typical move by one operator.
 """
 
 from typing import Any
@@ -62,7 +62,7 @@ def draw(numbers: Numbers) -> Figure:
         pairs = Block(
             numbers[f"{name}.columns"],
             title="pairs",
-            column_labels=("x₀", "x₁", "path", "2 ×"),
+            column_labels=("x̂₀", "x̂₁", "path", "2 ×"),
             colour=colour,
         )
         singles = Block(
@@ -120,10 +120,13 @@ def _columns(
     ends: Tensor,
     coefficients: Float[Tensor, "n m"],
 ) -> Float[np.ndarray, "n 4 c h w"]:
-    """Show start, end, the end of the path, and the path taken twice as far."""
+    """Show start, end, the end of the path, and the path taken twice as far, all decoded.
+
+    Reconstructions of start and end, not the images, are what a path can show at best.
+    """
     shown = slice(0, _SHOWN_PAIRS)
-    images = [run.dataset.batch(rows[part[shown].numpy()]) for part in (starts, ends)]
-    z0 = model.encode(images[0])
+    z0, z1 = (_encode(model, run, rows[part[shown].numpy()]) for part in (starts, ends))
+    images = [model.decode(z).cpu() for z in (z0, z1)]
     operators = model.operators.operators.detach()
     for factor in (1.0, 2.0):
         moved = transport(operators, factor * coefficients[shown], z0)

@@ -20,6 +20,7 @@ _MOVES = (
 _SETS = {"fruits": "fruits", "celeba": "CelebA"}
 _LENGTHS = (0.4, 0.8, 1.6)
 _RECIPES = ("mnist", "fashion")
+_AGAINST = {"person": "against anyone else", "person_same_sex": "against others of the same sex"}
 
 
 def _kept_identity(measured: Measured, title: str) -> str:
@@ -34,6 +35,48 @@ def _kept_identity(measured: Measured, title: str) -> str:
         for source, row in measured["mean"].items()
     ]
     return table([f"{title}, scales from", *lengths], rows)
+
+
+def _kept_person(measured: Measured, key: str, title: str) -> str:
+    """Give one score of moved faces by way of moving and length, mean over runs."""
+    runs, lengths = measured["runs"], measured["lengths"]
+
+    def cell(found: list[Any]) -> str:
+        if isinstance(found[0], float):
+            return interval(found)
+        centre = interval([value for value, _ in found])
+        return centre if len(found) > 1 else f"{centre} ± {100 * found[0][1]:.1f}"
+
+    rows = [
+        [way, *(cell([run["moves"][way][i][key] for run in runs]) for i in range(len(lengths)))]
+        for way in runs[0]["moves"]
+    ]
+    still = cell([run["unmoved"][key] for run in runs])
+    return table(
+        [f"{title}, moved by", *(f"{length:g}" for length in lengths)],
+        [["not moved", *[still] * len(lengths)], *rows],
+    )
+
+
+def _fidelity(measured: Measured) -> str:
+    """Compare the reconstructions of several runs."""
+    runs = measured["runs"]
+    measures = [name for name in next(iter(runs.values())) if name != "attributes of photographs"]
+    rows = [[name, *(f"{found[key]:.3g}" for key in measures)] for name, found in runs.items()]
+    return table(["autoencoder", *measures], rows)
+
+
+def _verification(measured: Measured) -> str:
+    """Say how well the measure of likeness knows people it was not fitted on."""
+    runs = measured["runs"]
+    rows = [
+        [
+            name,
+            *(interval([run["measure"][name][key][0] for run in runs]) for key in _AGAINST),
+        ]
+        for name in runs[0]["measure"]
+    ]
+    return table(["compared with photographs", *_AGAINST.values()], rows)
 
 
 def _embeddings(measured: Measured, part: str, key: str, head: str, sign: str = "") -> str:
@@ -125,15 +168,17 @@ def _operator_names(measured: Measured) -> str:
     return table(head, rows)
 
 
-def _attributes(measured: Measured) -> str:
-    facts = measured["facts"]
-    columns = (facts["attributes"], facts["best"], facts["best_share"])
-    found = list(zip(*columns, measured["arrays"]["n_starts"], strict=True))
+def _attributes(measured: Measured, reading: str = "") -> str:
+    facts, arrays = measured["facts"], measured["arrays"]
+    columns = (facts["attributes"], facts[f"best{reading}"], facts[f"best_share{reading}"])
+    counted = (arrays[f"n_starts{reading}"], arrays[f"recognised{reading}"])
     rows = [
-        [name.replace("_", " "), str(best), percent(share), f"{starts:.0f}"]
-        for name, best, share, starts in sorted(found, key=lambda row: -row[2])
+        [name.replace("_", " "), str(best), percent(share), f"{starts:.0f}", percent(seen)]
+        for name, best, share, starts, seen in sorted(
+            zip(*columns, *counted, strict=True), key=lambda row: -row[2]
+        )
     ]
-    return table(["attribute", "best operator", "share", "starts"], rows)
+    return table(["attribute", "best operator", "share", "starts", "recognised"], rows)
 
 
 def _kill_and_resume(measured: Measured) -> str:
@@ -302,6 +347,18 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
     "kept-identity-celeba": from_file(
         "kept-identity-celeba", _kept_identity, title="CelebA, sixteen attributes"
     ),
+    "fidelity-celeba": from_file("fidelity-celeba", _fidelity),
+    "verification-celeba": from_file("kept-person-celeba", _verification),
+    **{
+        f"kept-{key.replace('_', '-')}-celeba": from_file(
+            "kept-person-celeba", _kept_person, key=key, title=title
+        )
+        for key, title in (
+            ("person", "same person, against anyone"),
+            ("person_same_sex", "same person, against the same sex"),
+            ("attributes", "attributes kept"),
+        )
+    },
     "embeddings-moves": from_file(
         "embeddings", _embeddings, part="moves", key="linear", head="move of length"
     ),
@@ -312,9 +369,12 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
     "embeddings-turns": from_file("embeddings", _embedding_turns),
     "operator-names-mnist": from_file("operator-names-mnist", _operator_names),
     "attributes-celeba": from_file("attributes-celeba", _attributes),
+    "attributes-celeba-even-odds": from_file(
+        "attributes-celeba", _attributes, reading="_at_even_odds"
+    ),
     "kill-and-resume": from_file("kill-and-resume", _kill_and_resume),
     "attack": from_file("attack", _attack),
-    **{f"recipe-{name}": from_file(f"recipe-{name}", _recipes) for name in _RECIPES},
+    **{f"recipe-{name}": from_file(f"recipe-{name}", _recipes) for name in (*_RECIPES, "celeba")},
     **{
         f"extrapolation-{name}": from_file(f"extrapolation-{name}", _extrapolation)
         for name in _RECIPES

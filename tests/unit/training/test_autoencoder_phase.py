@@ -103,6 +103,15 @@ def test_an_edge_weight_counts_misplaced_edges_and_not_an_even_offset():
     assert weighted == pytest.approx([0.01, 0.01 + 3.0 * 2 * 0.04 / 3])
 
 
+def test_a_perceptual_weight_is_part_of_what_is_minimised(make_session, bars):
+    losses = []
+    for name, weight in (("without", 0.0), ("with", 1.0)):
+        session = make_session(f"beyond_paper.perceptual_weight={weight}", name=name)
+        train_autoencoder(session, network(), bars)
+        losses.append(session.folder.read_metrics()[0]["loss"])
+    assert losses[1] > losses[0] + 0.1
+
+
 def test_the_seed_decides_the_weights_and_another_seed_others(make_session, bars):
     results = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
