@@ -1,13 +1,12 @@
 """How faithful are reconstructed faces? Several runs side by side, by numbers and by eye.
 
-    python benchmarks/fidelity.py OUT.json RUN [RUN ...] --names "with,without" --picture OUT.png
+    python benchmarks/fidelity.py OUT.json RUN BASELINE [BASELINE ...] --names "with,without"
 
-The runs were trained on the same CelebA images. Every measure but the squared error is one that no
-run was trained on: structural similarity (SSIM), the distance in the last features of
+RUN has the images, CelebA's; the baselines were trained on them. No baseline was trained on any
+measure but the squared error: structural similarity (SSIM), the distance in the last features of
 EfficientNet-Lite0 (enlarged images), the distance in the features of a small network that tells
 CelebA's forty attributes, and how often that network, which has seen photographs only, names the
-attributes of reconstructions rightly. The picture has one row of photographs and one of
-reconstructions for each run.
+attributes of reconstructions rightly. The picture has a row of reconstructions for each baseline.
 """
 
 from __future__ import annotations
@@ -83,8 +82,8 @@ def _contrast(images: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def draw(images: Tensor, models: list[Any], file: Path) -> None:
-    """Write photographs and, below them, the reconstructions of every model."""
-    rows = torch.stack([images, *(model.decode(model.encode(images)) for model in models)])
+    """Write a row of reconstructions for every model; photographs may not be passed on."""
+    rows = torch.stack([model.decode(model.encode(images)) for model in models])
     k, n, _, h, w = rows.shape
     canvas = rows.clamp(0, 1).permute(0, 3, 1, 4, 2).reshape(k * h, n * w, 3)
     picture = Image.fromarray((255 * canvas).round().byte().numpy())
@@ -95,13 +94,14 @@ def main() -> None:
     """Compare, print and store."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("runs", type=Path, nargs="+")
-    parser.add_argument("--names", required=True, help="of the runs, separated by commas")
+    parser.add_argument("run", type=Path)
+    parser.add_argument("baselines", type=Path, nargs="+")
+    parser.add_argument("--names", required=True, help="of the baselines, separated by commas")
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--split", default="test", choices=("validation", "test"))
     options = parser.parse_args()
-    dataset = transop.Run.open(options.runs[0]).dataset
-    models = [load_companion(path) for path in options.runs]
+    dataset = transop.Run.open(options.run).dataset
+    models = [load_companion(path) for path in options.baselines]
     rows = dataset.splits[options.split]
     measures = Measures(dataset)
     names = options.names.split(",")

@@ -369,8 +369,8 @@ STEPS: tuple[Step, ...] = (
             f"transop baseline ae celeba-cpu {_ON_CELEBA} --out {{work}}/celeba-0/companions/ae",
             f"transop baseline ae celeba-cpu {_ON_CELEBA} --set beyond_paper.perceptual_weight=0 "
             "--out {work}/celeba-plain",
-            "python benchmarks/fidelity.py {work}/fidelity.json {work}/celeba-0/companions/ae "
-            '{work}/celeba-plain --names "with [PERCEPTUAL],without" '
+            "python benchmarks/fidelity.py {work}/fidelity.json {work}/celeba-0 "
+            '{work}/celeba-0/companions/ae {work}/celeba-plain --names "with [PERCEPTUAL],without" '
             "--picture docs/pictures/celeba-reconstructions.png",
         ],
         _file("fidelity.json"),

@@ -134,7 +134,7 @@ def _starts(run: PaperRun) -> tuple[np.ndarray, np.ndarray]:
 def _recognised(run: PaperRun, read: Reading) -> Float[np.ndarray, " k"]:
     """Say of how many images with an attribute the reconstruction has it, by the same threshold.
 
-    No operator can be expected to do better than that; NaN where no image has it.
+    It tells how cautious the classifier is; NaN where no image has the attribute.
     """
     rows = run.held_out_rows
     assert run.dataset.attributes is not None
