@@ -42,7 +42,14 @@ def train(settings, opinion=None):
     return trained, facts, float(right)
 
 
-SHORT = {"n_steps": 150, "n_labelled": 4, "n_unlabelled": 40, "learning_rate": 1e-2}
+SHORT = {
+    "n_steps": 150,
+    "n_labelled": 4,
+    "n_unlabelled": 40,
+    "learning_rate": 1e-2,
+    "threshold": 0.8,
+    "weight": 1.0,
+}
 
 
 @pytest.mark.parametrize(
@@ -66,14 +73,14 @@ def test_every_teacher_learns_two_blobs_from_two_labels(settings):
 def test_an_opinion_alone_is_learned_even_if_it_contradicts_the_labels():
     _, truth, _, _ = problem()
     wrong = torch.nn.functional.one_hot(1 - truth, 2).float()
-    _, facts, right = train(Consistency(teacher=None, weight=20.0, **SHORT), wrong)
+    _, facts, right = train(Consistency(teacher=None, **SHORT | {"weight": 20.0}), wrong)
     assert right < 0.1
     assert facts["believed"] == pytest.approx(1)
 
 
 def test_unlikely_guesses_are_not_believed():
     even = torch.full((200, 2), 0.5)
-    _, facts, _ = train(Consistency(teacher=None, threshold=0.8, **SHORT), even)
+    _, facts, _ = train(Consistency(teacher=None, **SHORT), even)
     assert facts["believed"] == 0
 
 
