@@ -24,9 +24,10 @@ import transop
 from transop.data import ImageDataset
 from transop.errors import DataError
 from transop.evaluation import FIXED, factor_for_length
-from transop.networks import attribute_losses, build_attribute_net, prefer_channels_last
+from transop.networks import prefer_channels_last
 from transop.networks.efficientnet_lite import load_efficientnet_lite0
 from transop.operators import laplace_from_uniform, transport
+from transop_paper.attributes.network import attribute_losses, build_attribute_net
 
 LENGTHS = (0.1, 0.2, 0.3, 0.4)
 _CHUNK = 100
