@@ -227,10 +227,6 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
     return [replace(step, quick=()) for step in steps]
 
 
-_TRAIN_YALE = (
-    "transop train demo --seed 0 --set data.source={yale} --set data.image_size=32 "
-    "--set identity.source=graph --out {work}/yale-0"
-)
 STEPS: tuple[Step, ...] = (
     *_recipe_steps("mnist", "mnist-cpu", quick=True),
     # Its own classifier reads latents; that of the labelled encoder looks at images.
@@ -245,7 +241,10 @@ STEPS: tuple[Step, ...] = (
     Step(
         "recipe-yale",
         "a small model of Yale B's faces, without labels",
-        (_TRAIN_YALE,),
+        (
+            "transop train demo --seed 0 --set data.source={yale} --set data.image_size=32 "
+            "--set identity.source=graph --out {work}/yale-0",
+        ),
         (),
         _runs("yale"),
         leaves=("yale-0",),
