@@ -231,12 +231,6 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
     return [replace(step, quick=()) for step in steps]
 
 
-_TRAIN_YALE = (
-    "transop train demo --seed 0 --set data.source={yale} --set data.image_size=32 "
-    "--set identity.source=graph --out {work}/yale-0"
-)
-
-
 def _full(name: str, about: str, run: str | Sequence[str], collect: Collect, *after: str) -> Step:
     """Make a step that has no quick version."""
     commands = (run,) if isinstance(run, str) else tuple(run)
@@ -262,7 +256,10 @@ STEPS: tuple[Step, ...] = (
     Step(
         "recipe-yale",
         "a small model of Yale B's faces, without labels",
-        (_TRAIN_YALE,),
+        (
+            "transop train demo --seed 0 --set data.source={yale} --set data.image_size=32 "
+            "--set identity.source=graph --out {work}/yale-0",
+        ),
         (),
         _runs("yale"),
         leaves=("yale-0",),

@@ -10,7 +10,7 @@ from transop_paper.scarce.rows import ENTRY, find_rows
 
 # For each data set, rows by number of seeds.
 CONTESTS: dict[str, dict[int, str]] = {
-    "mnist": {10: "poisson-joint,poisson", 3: "entry,fixmatch,mean-teacher"},
+    "mnist": {10: "poisson-joint,poisson", 4: "entry", 3: "fixmatch,mean-teacher"},
     "fashion": {
         10: "poisson-joint,poisson,entry",
         3: "entry-transport,fixmatch,entry-noise,entry-lines,entry-elastic,mean-teacher,"

@@ -55,10 +55,7 @@ def test_the_network_learns_what_is_easy(strokes):
         generator=torch.Generator().manual_seed(0),
     )
     network = train_network(training_images, protocol, image_shape=(1, 16, 16), n_classes=3, seed=0)
-
-    def classify(rows):
-        return network(strokes.batch(rows))
-
+    classify = lambda rows: network(strokes.batch(rows))  # noqa: E731
     assert score(classify, strokes, "test") > 85
     assert score(classify, strokes, "test", n_images=10) % 10 == pytest.approx(0)
 
