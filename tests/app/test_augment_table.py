@@ -72,7 +72,7 @@ def test_every_row_runs_and_leaves_table_and_picture(run, monkeypatch, capfd):
     assert (folder / "table1.png").exists()
     with (folder / "differences.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 33
-    assert "semi-transport minus" in shown.out
+    assert "entry minus" in shown.out
     assert len(list((folder / "results").glob("*.json"))) == 34
 
 
