@@ -12,7 +12,7 @@ from transop_paper.scarce.rows import ENTRY, find_rows
 CONTESTS: dict[str, dict[int, str]] = {
     "mnist": {
         10: "poisson-joint,poisson,entry,fixmatch,mean-teacher",
-        2: "entry-transport,entry-noise,entry-lines,entry-plain",
+        3: "entry-transport,entry-noise,entry-lines,entry-plain",
     },
     "fashion": {
         10: "poisson-joint,poisson,entry",
