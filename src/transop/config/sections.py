@@ -199,6 +199,8 @@ class ClassifierSettings(Section):
     reconstructed: float = Field(0.0, ge=0, le=1)
     # A file to start the trunk 'resnet18' from, or 'published' to fetch it.
     imagenet_weights: str | None = None
+    # Tell attributes as if each were as frequent as its absence.
+    even_odds: bool = False
     # Of the attributes' loss weights; large ones are more equal.
     loss_temperature: float = Field(1.0, gt=0)
     factory: str | None = None  # module:function that builds your own classifier

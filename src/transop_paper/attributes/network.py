@@ -111,10 +111,20 @@ def build_attribute_net(
 
 
 def attribute_losses(
-    logits: Float[Tensor, "b attributes 2"], attributes: Shaped[Tensor, "b attributes"]
+    logits: Float[Tensor, "b attributes 2"],
+    attributes: Shaped[Tensor, "b attributes"],
+    frequency: Float[Tensor, " attributes"] | None = None,
 ) -> Float[Tensor, " attributes"]:
-    """Average the cross-entropy of every attribute over a batch; -1 and 0 mean absent."""
+    """Average the cross-entropy of every attribute over a batch; -1 and 0 mean absent.
+
+    With ``frequency``, the share of images that have each attribute, its logarithm is added to the
+    logits here and nowhere else (Menon et al. 2021). The network then learns what the images
+    say, without how frequent an attribute is: it answers as if every attribute were as frequent
+    as its absence. Otherwise it says "hardly" to almost every image where an attribute is rare.
+    """
     present = (attributes > 0).long()
+    if frequency is not None:
+        logits = logits + torch.stack([1 - frequency, frequency], dim=1).log()
     losses = functional.cross_entropy(logits.transpose(1, 2), present, reduction="none")
     return losses.mean(dim=0)
 

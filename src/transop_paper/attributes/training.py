@@ -94,6 +94,12 @@ def attribute_columns(
     return values
 
 
+def attribute_frequency(dataset: ImageDataset, names: tuple[str, ...]) -> Float[Tensor, " k"]:
+    """Say which share of the training images has each attribute."""
+    present = attribute_columns(dataset, names, dataset.splits["train"]) > 0
+    return torch.from_numpy(present.mean(0)).float().clamp(1e-3, 1 - 1e-3)
+
+
 def train_attributes(
     session: Session, network: AttributeNet, dataset: ImageDataset, model: ManifoldAutoencoder
 ) -> None:
@@ -120,6 +126,10 @@ def train_attributes(
     names = network.attribute_names
     held_out = dataset.splits.get("validation", held_out_rows(dataset))
     held_out_truth = torch.from_numpy(attribute_columns(dataset, names, held_out))
+    held_out_truth = held_out_truth.to(session.device)
+    frequency = None
+    if settings.even_odds:
+        frequency = attribute_frequency(dataset, names).to(session.device)
     network.train()
     for step in loop:
         (chosen,) = loop.batch()
@@ -129,14 +139,14 @@ def train_attributes(
         with session.seeded(PHASE, "dropout", step):  # so that a resumed run drops the same units
             logits = wrapped(images).float()
         truth = torch.from_numpy(attribute_columns(dataset, names, chosen.numpy()))
-        losses = attribute_losses(logits, truth.to(logits.device))
+        losses = attribute_losses(logits, truth.to(logits.device), frequency)
         if not loop.minimise(optimiser, weighting(losses)):
             continue
         correct = (logits.argmax(2) == (truth > 0).to(logits.device)).float().mean().item()
         loop.record(loss=losses.mean().item(), accuracy=correct)
         if (step + 1) % loop.steps_per_epoch == 0 and step + 1 < loop.n_steps:
-            logits = _predict(network, dataset, held_out)
-            weighting.update(attribute_losses(logits, held_out_truth).to(session.device))
+            logits = _predict(network, dataset, held_out).to(session.device)
+            weighting.update(attribute_losses(logits, held_out_truth, frequency))
             network.train()
 
 
@@ -145,11 +155,16 @@ def attribute_accuracies(network: AttributeNet, dataset: ImageDataset) -> dict[s
     rows = held_out_rows(dataset)
     present = attribute_columns(dataset, network.attribute_names, rows) > 0
     guesses = _predict(network, dataset, rows).argmax(2).numpy() == 1
-    accuracies = (guesses == present).mean(0)
-    share = present.mean(0)
+    correct = guesses == present
+    accuracies, share = correct.mean(0), present.mean(0)
+    n_present, n_absent = present.sum(0).clip(1), (~present).sum(0).clip(1)
+    hits = (correct & present).sum(0) / n_present
+    rejections = (correct & ~present).sum(0) / n_absent
     return {
         "test_accuracy": float(accuracies.mean()),
         "majority_accuracy": float(np.maximum(share, 1 - share).mean()),
+        # mean over images with and without the attribute; always one answer gives 0.5
+        "balanced_accuracy": float(((hits + rejections) / 2).mean()),
         "attributes": list(network.attribute_names),
         "attribute_accuracies": [round(float(value), 4) for value in accuracies],
     }
