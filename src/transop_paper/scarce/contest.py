@@ -15,9 +15,8 @@ CONTESTS: dict[str, dict[int, str]] = {
         3: "entry-transport,entry-noise,entry-lines,entry-plain",
     },
     "fashion": {
-        10: "poisson-joint,poisson,entry",
-        3: "entry-transport,fixmatch,entry-noise,entry-lines,entry-elastic,mean-teacher,"
-        "self-training",
+        10: "poisson-joint,poisson,entry,entry-transport,entry-noise,entry-lines,entry-elastic,"
+        "entry-network,entry-no-graph,fixmatch,mean-teacher,self-training",
     },
     "yale": {3: "poisson-joint,fixmatch,entry,entry-plain"},
 }
