@@ -62,6 +62,20 @@ def test_losses_are_the_cross_entropy_of_each_attribute() -> None:
     torch.testing.assert_close(losses, by_hand)
 
 
+@pytest.mark.parametrize(("frequency", "best"), [(None, 0.2), (torch.tensor([0.2]), 0.5)])
+def test_with_frequencies_a_network_that_knows_nothing_answers_one_half(frequency, best) -> None:
+    # Two of ten images have the attribute; the best constant answer is what the loss prefers.
+    attributes = torch.tensor([[1]] * 2 + [[-1]] * 8)
+    answers = torch.linspace(0.05, 0.95, 91)
+    losses = [
+        attribute_losses(
+            torch.stack([1 - p, p]).log().expand(10, 1, 2), attributes, frequency
+        ).item()
+        for p in answers
+    ]
+    assert answers[int(torch.tensor(losses).argmin())].item() == pytest.approx(best, abs=0.006)
+
+
 def test_loss_weights_hold_finite_numbers_before_the_first_validation():
     # A loop takes any other for a failed step and rolls the classifier back.
     assert all(

@@ -7,7 +7,6 @@ The title says from how many of the starts without the attribute the same operat
 one shown changes the others least.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,6 @@ _CURVE_HEIGHT, _TITLE, _FOOT = 0.85, 0.28, 0.34
 _LEFT, _NAMES = 0.38, 1.3  # inches for the ticks at the left and the names at the right
 
 Span = tuple[float, float]
-Reading = Callable[[Tensor], Tensor]  # of probabilities
 
 
 def compute(run: PaperRun) -> Numbers:
@@ -49,38 +47,30 @@ def compute(run: PaperRun) -> Numbers:
     amounts = _REACH * torch.linspace(-1, 1, run.sized(13, 25))
     bar = run.progress(chosen, "operators", len(chosen))
     tried = torch.stack([along_operator(run, m, points, amounts) for m in bar])
-    start, frequency = model.attributes_at(points), _frequency(run)
-    readings: dict[str, Reading] = {"": lambda p: p}
-    readings["_at_even_odds"] = lambda p: at_even_odds(p, frequency)
-    best = {key: _choose(read(tried), read(start), chosen) for key, read in readings.items()}
+    best = _choose(tried, model.attributes_at(points), chosen)
     points = run.latents(rows)
     start = model.attributes_at(points)
-    taken = sorted({m for ones in best.values() for m in ones})
-    chances = {m: along_operator(run, m, points, amounts) for m in taken}
+    chances = {m: along_operator(run, m, points, amounts) for m in sorted(set(best))}
     shown = [
-        _shown_path(run, m, points, _cleanest(chances[m], start, k)) for k, m in enumerate(best[""])
+        _shown_path(run, m, points, _cleanest(chances[m], start, k)) for k, m in enumerate(best)
     ]
     arrays = {key: np.stack([path[key] for path in shown]) for key in shown[0]}
-    facts: dict[str, Any] = {
+    arrays["n_starts"] = as_array((start < LOW).sum(0))
+    arrays["recognised"], arrays["mistaken"] = _recognised(run)
+    facts = {
         "attributes": list(model.attribute_names),
         "operators": chosen,
         "rows": rows.tolist(),
+        **_count(best, chances, start),
     }
-    for key, read in readings.items():
-        numbers = _count(best[key], chances, start, read)
-        facts |= {f"{name}{key}": value for name, value in numbers.items()}
-        arrays[f"n_starts{key}"] = as_array((read(start) < LOW).sum(0))
-        arrays[f"recognised{key}"] = _recognised(run, read)
     return Numbers(arrays, facts)
 
 
 def _count(
-    best: list[int], chances: dict[int, Tensor], start: Float[Tensor, "n k"], read: Reading
+    best: list[int], chances: dict[int, Tensor], start: Float[Tensor, "n k"]
 ) -> dict[str, Any]:
     """Say from how many starts the chosen operators give their attributes."""
-    reached = [
-        float(gains(read(chances[m])[None], read(start))[0][0, k]) for k, m in enumerate(best)
-    ]
+    reached = [float(gains(chances[m][None], start)[0][0, k]) for k, m in enumerate(best)]
     return {
         "best": best,
         "best_share": [round(value, 4) for value in reached],
@@ -98,29 +88,6 @@ def _choose(
     return [operators[int(m)] for m in (share + 1e-3 * peak).argmax(0)]
 
 
-def at_even_odds(
-    probability: Float[Tensor, "*b k"], frequency: Float[Tensor, " k"]
-) -> Float[Tensor, "*b k"]:
-    """Give the probabilities if every attribute were as frequent as its absence (Bayes' rule).
-
-    A classifier of a rare attribute hardly ever says 0.8, whatever the image shows.
-    """
-    present, absent = probability * (1 - frequency), (1 - probability) * frequency
-    return present / (present + absent)
-
-
-def _columns(run: PaperRun) -> list[int]:
-    known = list(run.dataset.meta.attribute_names or ())
-    return [known.index(name) for name in run.model.attribute_names or ()]
-
-
-def _frequency(run: PaperRun) -> Float[Tensor, " k"]:
-    """Say how frequent the attributes are in the training images."""
-    assert run.dataset.attributes is not None
-    values = run.dataset.attributes[run.dataset.splits["train"]][:, _columns(run)]
-    return torch.from_numpy((values > 0).mean(0)).float().clamp(1e-3, 1 - 1e-3)
-
-
 def _starts(run: PaperRun) -> tuple[np.ndarray, np.ndarray]:
     """Give images on which operators are chosen, and others on which they are counted."""
     n_tried, n_counted = run.sized(40, 120), run.sized(40, 240)
@@ -131,18 +98,23 @@ def _starts(run: PaperRun) -> tuple[np.ndarray, np.ndarray]:
     return rows[half:][:n_tried], rows[:half][:n_counted]
 
 
-def _recognised(run: PaperRun, read: Reading) -> Float[np.ndarray, " k"]:
-    """Say of how many images with an attribute the reconstruction has it, by the same threshold.
+def _recognised(run: PaperRun) -> tuple[np.ndarray, np.ndarray]:
+    """Say of how many images with and without an attribute the reconstruction passes 0.8.
 
-    It tells how cautious the classifier is; NaN where no image has the attribute.
+    The first tells how cautious the classifier is, the second how often it is mistaken; NaN
+    where there is no such image.
     """
-    rows = run.held_out_rows
+    rows, known = run.held_out_rows, list(run.dataset.meta.attribute_names or ())
+    columns = [known.index(name) for name in run.model.attribute_names or ()]
     assert run.dataset.attributes is not None
-    present = torch.from_numpy(run.dataset.attributes[rows][:, _columns(run)] > 0)
-    above = read(run.model.attributes_at(run.latents(rows))) > HIGH
-    count = present.sum(0)
-    shares = (above & present).sum(0) / count.clamp_min(1)
-    return as_array(torch.where(count > 0, shares, torch.nan))
+    present = run.dataset.attributes[rows][:, columns] > 0
+    above = as_array(run.model.attributes_at(run.latents(rows)) > HIGH)
+
+    def share(of: Bool[np.ndarray, "n k"]) -> Float[np.ndarray, " k"]:
+        count = of.sum(0)
+        return np.where(count > 0, (above & of).sum(0) / count.clip(1), np.nan)
+
+    return share(present), share(~present)
 
 
 def along_operator(

@@ -168,17 +168,20 @@ def _operator_names(measured: Measured) -> str:
     return table(head, rows)
 
 
-def _attributes(measured: Measured, reading: str = "") -> str:
+def _attributes(measured: Measured) -> str:
     facts, arrays = measured["facts"], measured["arrays"]
-    columns = (facts["attributes"], facts[f"best{reading}"], facts[f"best_share{reading}"])
-    counted = (arrays[f"n_starts{reading}"], arrays[f"recognised{reading}"])
+    columns = (
+        *(facts[key] for key in ("attributes", "best", "best_share")),
+        *(arrays[key] for key in ("n_starts", "recognised", "mistaken")),
+    )
     rows = [
-        [name.replace("_", " "), str(best), percent(share), f"{starts:.0f}", percent(seen)]
-        for name, best, share, starts, seen in sorted(
-            zip(*columns, *counted, strict=True), key=lambda row: -row[2]
+        [name.replace("_", " "), str(best), percent(share), f"{starts:.0f}", *map(percent, seen)]
+        for name, best, share, starts, *seen in sorted(
+            zip(*columns, strict=True), key=lambda row: -row[2]
         )
     ]
-    return table(["attribute", "best operator", "share", "starts", "recognised"], rows)
+    head = ["attribute", "best operator", "share", "starts", "recognised", "mistaken"]
+    return table(head, rows)
 
 
 def _kill_and_resume(measured: Measured) -> str:
@@ -369,9 +372,6 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
     "embeddings-turns": from_file("embeddings", _embedding_turns),
     "operator-names-mnist": from_file("operator-names-mnist", _operator_names),
     "attributes-celeba": from_file("attributes-celeba", _attributes),
-    "attributes-celeba-even-odds": from_file(
-        "attributes-celeba", _attributes, reading="_at_even_odds"
-    ),
     "kill-and-resume": from_file("kill-and-resume", _kill_and_resume),
     "attack": from_file("attack", _attack),
     **{f"recipe-{name}": from_file(f"recipe-{name}", _recipes) for name in (*_RECIPES, "celeba")},

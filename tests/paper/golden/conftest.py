@@ -144,10 +144,11 @@ def with_attributes(material):
     images, model = material.dataset, manifold_autoencoder()
     model.classifier = ToyAttributes()
     angle = np.linspace(0, 1, len(images))
+    chances = model.attributes_at(model.encode(images.batch(slice(None)))).numpy()
     dataset = replace(
         images,
         labels=None,
-        attributes=np.ones((len(images), 2), np.int8),
+        attributes=np.where(chances > 0.5, 1, -1).astype(np.int8),
         factors=np.stack([images.images.mean((1, 2, 3)) / 255, angle], axis=1),
         meta=DatasetMeta(
             "bars", "drawn", attribute_names=("First", "Second"), factor_names=("light", "angle")

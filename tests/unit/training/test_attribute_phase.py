@@ -11,6 +11,7 @@ from transop.operators import TransportOperators
 from transop.training.classifier import train_classifier
 from transop.training.coefficient_encoder import train_coefficient_encoder
 from transop.training.fit import wanted_phases
+from transop_paper.attributes.network import attribute_losses
 from transop_paper.faces import generate_faces
 
 SMALL = [
@@ -64,6 +65,26 @@ def test_attributes_are_learned_saved_with_the_model_and_loaded_again(
     latents = model.encode(images)
     expected = model.classifier(model.decode(latents)).softmax(-1)[..., 1]
     torch.testing.assert_close(again.attributes_at(latents), expected)
+
+
+@pytest.mark.parametrize("even_odds", [False, True])
+def test_the_frequency_of_attributes_is_taken_out_if_asked_for(
+    spots, make_session, monkeypatch, even_odds
+):
+    seen = []
+
+    def losses(logits, attributes, frequency=None):
+        seen.append(frequency)
+        return attribute_losses(logits, attributes, frequency)
+
+    monkeypatch.setattr("transop_paper.attributes.training.attribute_losses", losses)
+    session = make_session(*SMALL, f"classifier.even_odds={str(even_odds).lower()}")
+    numbers = train_classifier(session, fresh_model(), spots)
+    present = torch.from_numpy(spots.attributes[spots.splits["train"]] > 0)
+    expected = present.float().mean(0) if even_odds else None
+    for frequency in seen:
+        torch.testing.assert_close(frequency, expected)
+    assert 0.5 < numbers["balanced_accuracy"] <= 1
 
 
 def test_the_losses_are_weighted_anew_after_every_epoch(spots, make_session, monkeypatch):
