@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 _SECONDS = 0.25  # for each number of threads that is tried
 _WORTH_CHANGING = 1.3  # how much faster another number must be
 _EVERY = 60.0  # seconds between two trials
+_SOONEST = 5.0  # seconds between two trials if steps have become slow meanwhile
+_STEPS = 5  # whose mean duration is compared
+_SLOW = 2.0  # times the fastest mean since the last trial
 
 
 class ThreadWatch:
@@ -39,11 +42,15 @@ class ThreadWatch:
         self._most = torch.get_num_threads()
         chosen = wanted is not None or "OMP_NUM_THREADS" in os.environ
         self._works = not chosen and device.type == "cpu" and self._most > 1
-        self._next = 0.0
+        self._tried = -_EVERY
+        self._first, self._n_steps, self._fastest = 0.0, 0, float("inf")
 
     def check(self) -> None:
-        """Try the numbers of threads, at most once a minute, and take the fastest."""
-        if not self._works or time.monotonic() < self._next:
+        """Call this after every step; it tries the numbers of threads and takes the fastest.
+
+        It tries once a minute, and sooner if steps have suddenly become slow.
+        """
+        if not self._works or not self._is_time():
             return
         seconds, now = time_threads(self._most), torch.get_num_threads()
         best = min(seconds, key=seconds.__getitem__)
@@ -57,7 +64,18 @@ class ThreadWatch:
                 now,
                 seconds[now] / seconds[best],
             )
-        self._next = time.monotonic() + _EVERY
+        self._tried = self._first = time.monotonic()
+        self._n_steps, self._fastest = 0, float("inf")
+
+    def _is_time(self) -> bool:
+        now = time.monotonic()
+        self._n_steps += 1
+        is_slow = False
+        if self._n_steps == _STEPS:
+            mean = (now - self._first) / _STEPS
+            is_slow = mean > _SLOW * self._fastest
+            self._first, self._n_steps, self._fastest = now, 0, min(mean, self._fastest)
+        return now - self._tried >= (_SOONEST if is_slow else _EVERY)
 
 
 @contextmanager

@@ -73,6 +73,33 @@ def test_when_cores_are_free_again_they_are_used_again(two_threads, monkeypatch,
     assert "free again" in caplog.text
 
 
+@pytest.mark.parametrize(("slow_step", "used"), [(0.15, 2), (2.0, 1)])
+def test_steps_that_suddenly_become_slow_are_looked_at_at_once(
+    two_threads, monkeypatch, clock, slow_step, used
+):
+    watch, times = ThreadWatch(None, CPU), {2: 2e-3, 1: 3e-3}
+    monkeypatch.setattr(threads, "time_threads", lambda most: dict(times))
+    for seconds, n_steps in ((0.1, 60), (slow_step, 10)):
+        times[2] = 2e-3 if seconds == 0.1 else 9e-3  # another program has started
+        for _ in range(n_steps):
+            clock[0] += seconds
+            watch.check()
+    assert torch.get_num_threads() == used
+
+
+def test_a_phase_whose_steps_are_longer_is_timed_once_and_not_again(
+    two_threads, monkeypatch, clock
+):
+    trials = []
+    monkeypatch.setattr(threads, "time_threads", lambda most: trials.append(1) or {2: 2.0, 1: 3.0})
+    watch = ThreadWatch(None, CPU)
+    for seconds, n_steps in ((0.1, 100), (1.0, 40)):
+        for _ in range(n_steps):
+            clock[0] += seconds
+            watch.check()
+    assert len(trials) == 2, "one at the start, one where steps became slow"
+
+
 @pytest.mark.parametrize("reason", ["environment", "device", "one"])
 def test_where_there_is_no_choice_nothing_is_timed(two_threads, monkeypatch, reason):
     monkeypatch.setattr(threads, "time_threads", lambda most: pytest.fail("timed"))
