@@ -280,7 +280,7 @@ STEPS: tuple[Step, ...] = (
         "robustness-mnist",
         "mnist-cpu: accuracy on changed digits",
         "transop paper robustness --run {work}/mnist-0",
-        _file("mnist-0/figures/robustness.json"),
+        _figure("mnist-0", "robustness", ("accuracy",)),  # by size, row, seed and change
         "recipe-mnist",
     ),
     Step(

@@ -21,12 +21,13 @@ from transop.errors import UserError, show
 from transop_paper.numbers.layout import Measurements, interval
 from transop_paper.numbers.quality import QUALITY
 from transop_paper.numbers.speed import SPEED
+from transop_paper.numbers.studies import STUDIES
 from transop_paper.numbers.truth import TRUTH
 
 __all__ = ["TABLES", "interval", "refresh", "refresh_pages", "render"]
 
 # Name in a page's mark, and the function that writes the table.
-TABLES = {**QUALITY, **SPEED, **TRUTH}
+TABLES = {**QUALITY, **STUDIES, **SPEED, **TRUTH}
 
 _BLOCK = re.compile(r"<!-- numbers: (?P<name>[^\n]*?) -->\n.*?<!-- end -->", re.DOTALL)
 

@@ -9,16 +9,6 @@ from transop_paper.numbers.layout import Measurements, from_file, interval, perc
 
 Measured = dict[str, Any]  # the content of a JSON file
 
-_MOVES = (
-    "operators, one scale each",
-    "operators, local scales",
-    "isotropic noise",
-    "noise with the data's covariance",
-    "noise with the covariance of neighbours' differences",
-    "towards a neighbour",
-)
-_SETS = {"fruits": "fruits", "celeba": "CelebA"}
-_LENGTHS = (0.4, 0.8, 1.6)
 _RECIPES = ("mnist", "fashion")
 _AGAINST = {"person": "against anyone else", "person_same_sex": "against others of the same sex"}
 
@@ -77,72 +67,6 @@ def _verification(measured: Measured) -> str:
         for name in runs[0]["measure"]
     ]
     return table(["compared with photographs", *_AGAINST.values()], rows)
-
-
-def _embeddings(measured: Measured, part: str, key: str, head: str, sign: str = "") -> str:
-    rows = [
-        [
-            move,
-            *(
-                interval([one[part][move][f"{key} {length}"] for one in found], sign=sign)
-                for found in (measured[name]["results"] for name in _SETS)
-                for length in _LENGTHS
-            ),
-        ]
-        for move in _MOVES
-    ]
-    columns = [f"{title} {length}" for title in _SETS.values() for length in _LENGTHS]
-    return table([head, *columns], rows)
-
-
-def _embedding_paths(measured: Measured) -> str:
-    found = measured["celeba"]["results"]
-    lines = {
-        "path of operators": "path of operators",
-        "straight line": "straight line",
-        "straight line, moved as far": "straight line that moved as far",
-    }
-    times = ("0.5", "1.0", "1.5", "2.0", "3.0")
-    rows = []
-    for key, unit, digits in (("distance", 1, 2), ("kept", 100, 1)):
-        for line, words in lines.items():
-            values = [[one["paths"][line][f"{key} {t}"] for one in found] for t in times]
-            rows.append(
-                [f"{key}, {words}", *(interval(v, unit=unit, digits=digits) for v in values)]
-            )
-    return table(["CelebA", "t = 0.5", "1", "1.5", "2", "3"], rows)
-
-
-def _embedding_turns(measured: Measured) -> str:
-    found = measured["fruits"]["results"]
-    known, unknown, again = "turn, held-out angles", "turn, held-out objects", "turn again"
-    asked = {
-        "known objects at held-out angles": [
-            ("operators, mean coefficients of the object", known, "hit"),
-            ("mean difference of the object", known, "hit"),
-            ("linear map", known, "hit"),
-            ("linear map of the object", known, "hit"),
-        ],
-        "unknown objects": [
-            ("operators, mean coefficients", unknown, "hit"),
-            ("mean difference", unknown, "hit"),
-            ("linear map", unknown, "hit"),
-        ],
-        "half way between two frames 24° apart": [
-            ("operators of neighbours", again, "between: hit"),
-            ("straight line", again, "between: hit"),
-        ],
-        "as far again after a turn of 12°": [
-            ("operators of neighbours", again, "further: hit"),
-            ("straight line", again, "further: hit"),
-        ],
-    }
-    rows = [
-        [where if place == 0 else "", method, interval([one[part][method][key] for one in found])]
-        for where, methods in asked.items()
-        for place, (method, part, key) in enumerate(methods)
-    ]
-    return table(["", "method", "hits"], rows)
 
 
 def _operator_names(measured: Measured) -> str:
@@ -362,14 +286,6 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
             ("attributes", "attributes kept"),
         )
     },
-    "embeddings-moves": from_file(
-        "embeddings", _embeddings, part="moves", key="linear", head="move of length"
-    ),
-    "embeddings-few-labels": from_file(
-        "embeddings", _embeddings, part="few labels", key="gain", head="copies moved by", sign="+"
-    ),
-    "embeddings-paths": from_file("embeddings", _embedding_paths),
-    "embeddings-turns": from_file("embeddings", _embedding_turns),
     "operator-names-mnist": from_file("operator-names-mnist", _operator_names),
     "attributes-celeba": from_file("attributes-celeba", _attributes),
     "kill-and-resume": from_file("kill-and-resume", _kill_and_resume),
