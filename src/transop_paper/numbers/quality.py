@@ -162,7 +162,7 @@ def _recipes(measured: Measured) -> str:
         ["the same with one fixed scale, %", kept[1]],
     ]
     seeds = " / ".join(str(run["seed"]) for run in runs)
-    return table(["quantity", f"seeds {seeds}"], rows)
+    return table(["quantity", f"{'seeds' if len(runs) > 1 else 'seed'} {seeds}"], rows)
 
 
 def _extrapolation(measured: Measured) -> str:
@@ -265,6 +265,23 @@ def _identity(read: Measurements) -> str:
     return table(["ranges", "MNIST", "Fashion-MNIST"], rows)
 
 
+def _extrapolation_in_short(read: Measurements) -> str:
+    """Give the share of MNIST pairs that keep their class on the way of our paths and of lines."""
+    measured = read("rivals-mnist")
+    facts, arrays = measured["facts"], measured["arrays"]
+    accuracy = dict(zip(facts["series"], arrays["accuracy"], strict=True))
+    places = [arrays["times"].index(t) for t in (1, 2, 3)]
+    words = {
+        "mae": "learned paths",
+        "control": "straight lines to the same end points, same network (control)",
+        "ae": "straight lines, plain autoencoder",
+    }
+    rows = [
+        [told, *(f"{100 * accuracy[key][i]:.1f} %" for i in places)] for key, told in words.items()
+    ]
+    return table(["class kept", "at the end", "twice as far", "three times"], rows)
+
+
 # Name in a page's mark, and how the table is written.
 QUALITY: dict[str, Callable[[Measurements], str]] = {
     "kept-identity-mnist": from_file("kept-identity-mnist", _kept_identity, title="MNIST"),
@@ -304,4 +321,5 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
     **{f"rivals-{name}": from_file(f"rivals-{name}", _rivals) for name in _RECIPES},
     "few-labels": _few_labels,
     "identity": _identity,
+    "extrapolation": _extrapolation_in_short,
 }
