@@ -131,8 +131,8 @@ def _read(
 
 def _without_labels(data: ImageDataset) -> ImageDataset:
     """Leave out whatever tells images apart, so that nothing can be learned from it."""
-    bare = {"labels": None, "attributes": None, "factors": None}
-    return replace(data, **bare, meta=DatasetMeta(data.meta.name, data.meta.source))
+    meta = DatasetMeta(data.meta.name, data.meta.source)
+    return replace(data, labels=None, attributes=None, factors=None, meta=meta)
 
 
 def _divide(
