@@ -267,7 +267,7 @@ STEPS: tuple[Step, ...] = (
     Step(
         "expected-accuracy",
         "labels and classifiers from 100 labels: expected and true accuracy",
-        ("python benchmarks/few_labels.py {work}/expected-accuracy.json",),
+        ("python benchmarks/few_labels.py {work}/expected-accuracy.json --minutes 1 --steps 500",),
         (
             "python benchmarks/few_labels.py {work}/expected-accuracy.json --datasets digits "
             "--images 300 --seeds 0 --minutes 0.2 --folds 2 --steps 20",

@@ -90,7 +90,7 @@ class FewLabelClassifier:
     def probabilities(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b k"]:
         """Give the probability of every class for each image."""
         batch, _ = check_images(images, self.image_shape, next(self.network.parameters()))
-        return torch.cat([self.network(part).softmax(1) for part in batch.split(_AT_ONCE)])
+        return torch.cat([self.network(part).softmax(1) for part in torch.split(batch, _AT_ONCE)])
 
     def predict(self, images: Float[Tensor, "b c h w"]) -> list[str]:
         """Name the class of each image."""

@@ -82,7 +82,7 @@ def _directions(centred: Float[Tensor, "m f"]) -> tuple[Tensor, Tensor]:
     n, width = centred.shape
     if n > width:
         # Equal variances can make this fail; what follows is slower and does not fail.
-        with contextlib.suppress(torch.linalg.LinAlgError):
+        with contextlib.suppress(RuntimeError):
             found: tuple[Tensor, Tensor] = torch.linalg.eigh(centred.mT @ centred / n)
             return found
     _, singular, rows = torch.linalg.svd(centred.double(), full_matrices=False)
