@@ -265,6 +265,16 @@ STEPS: tuple[Step, ...] = (
     ),
     _contest_step("yale", "yaleb_64", " --set n_per_class=2"),
     Step(
+        "expected-accuracy",
+        "labels and classifiers from 100 labels: expected and true accuracy",
+        ("python benchmarks/few_labels.py {work}/expected-accuracy.json --minutes 1 --steps 500",),
+        (
+            "python benchmarks/few_labels.py {work}/expected-accuracy.json --datasets digits "
+            "--images 300 --seeds 0 --minutes 0.2 --folds 2 --steps 20",
+        ),
+        _file("expected-accuracy.json"),
+    ),
+    Step(
         "operator-names-mnist",
         "mnist-cpu: what each operator changes",
         ("transop paper operator-names --run {work}/mnist-0",),

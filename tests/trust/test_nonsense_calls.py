@@ -204,7 +204,7 @@ CALLS = {
     **spoil(
         learn_from_few,
         {},
-        *("images", "labels", "model", "settings", "n_folds", "seed"),
+        *("images", "labels", "model", "settings", "n_folds", "seed", "augment"),
     ),
     **spoil(Consistency, {}, *vars(Consistency())),
     **spoil(weigh_neighbours, {"features": Z}, "features", "n_neighbours"),

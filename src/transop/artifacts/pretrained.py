@@ -1,4 +1,4 @@
-"""The two files a model is stored in, and where they may come from."""
+"""The two files a model or a classifier is stored in, and where they may come from."""
 
 from __future__ import annotations
 
@@ -19,28 +19,33 @@ FORMAT_VERSION = 2  # 2: identity, and modules of the user's own; 1 is read as w
 _FORMAT_KEYS = ("format", "format_version")
 
 
-def write_pretrained(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> None:
+def write_pretrained(
+    folder: Path, config: dict[str, Any], weights: dict[str, Tensor], *, kind: str = "model"
+) -> None:
     """Write ``model.safetensors`` and ``config.json``, each in one step.
 
     The weights carry the description too, so a power cut between the two files is harmless.
     """
-    config = {"format": "transop-model", "format_version": FORMAT_VERSION, **config}
+    config = {"format": f"transop-{kind}", "format_version": FORMAT_VERSION, **config}
     try:
         state = {"config": config, "weights": weights}
-        save_state(folder / "model.safetensors", state, kind="model")
+        save_state(folder / "model.safetensors", state, kind=kind)
         write_json(folder / "config.json", config)
     except OSError as error:
         raise ArtifactError(f"cannot write to '{folder}': {error.strerror}") from None
 
 
-def read_pretrained(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor], Path]:
+def read_pretrained(
+    folder: str | Path, *, kind: str = "model"
+) -> tuple[dict[str, Any], dict[str, Tensor], Path]:
     """Read a model's description, its weights and their file, from a folder or the hub."""
     path = _local_folder(folder)
     shown = read_json(path / "config.json")
-    _check_version(shown, path / "config.json")
+    _check_version(shown, path / "config.json", kind)
     weights_file = path / "model.safetensors"
-    state = load_state(weights_file, kind="model")
-    config, weights = _check_version(state.get("config"), weights_file), state.get("weights")
+    state = load_state(weights_file, kind=kind)
+    config = _check_version(state.get("config"), weights_file, kind)
+    weights = state.get("weights")
     if not isinstance(weights, dict) or not all(isinstance(w, Tensor) for w in weights.values()):
         raise ArtifactError(f"'{weights_file}' is damaged: it holds no table of weights")
     if state["config"] != shown:
@@ -61,10 +66,10 @@ def upload(name: str, config: dict[str, Any], weights: dict[str, Tensor], **opti
     return f"https://huggingface.co/{name}"
 
 
-def _check_version(config: Any, path: Path) -> dict[str, Any]:
+def _check_version(config: Any, path: Path, kind: str) -> dict[str, Any]:
     """Give the description without its format, which must be one we know."""
-    if not isinstance(config, dict) or config.get("format") != "transop-model":
-        raise ArtifactError(f"'{path}' does not describe a transop model")
+    if not isinstance(config, dict) or config.get("format") != f"transop-{kind}":
+        raise ArtifactError(f"'{path}' does not describe a transop {kind}")
     version = config.get("format_version")
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise ArtifactError(

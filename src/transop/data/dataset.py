@@ -62,6 +62,7 @@ class ImageDataset:
         meta: name, source, names of classes and attributes, notes.
         attributes: yes/no properties of each image, or None.
         factors: continuous properties of each image, or None.
+        files: the file of each image below its folder or archive, if it came from one.
     """
 
     images: UInt8[np.ndarray, "n channels size size"]
@@ -70,6 +71,7 @@ class ImageDataset:
     meta: DatasetMeta
     attributes: Shaped[np.ndarray, "n k"] | None = None
     factors: Shaped[np.ndarray, "n f"] | None = None
+    files: Shaped[np.ndarray, " n"] | None = None
     _hash: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -134,16 +136,17 @@ class ImageDataset:
     def subset(self, split: str | Indices) -> "ImageDataset":
         """Take one split, or any choice of images, as a data set of its own.
 
-        Labels, attributes and factors follow their images. A contiguous ascending choice is a
-        view, so a memory-mapped set stays memory-mapped. A named split keeps its name as the only
-        split; other choices become "train".
+        Labels, attributes, factors and files follow their images. A contiguous ascending choice
+        is a view, so a memory-mapped set stays memory-mapped. A named split keeps its name as the
+        only split; other choices become "train".
         """
         name = split if isinstance(split, str) else "train"
         rows: Any = self.rows(split)
         if len(rows) and rows[0] >= 0 and bool(np.all(np.diff(rows) == 1)):
             rows = slice(int(rows[0]), int(rows[-1]) + 1)  # which numpy answers with a view
         changes: dict[str, Any] = {"images": self.images[rows]}
-        changes |= {key: None if c is None else c[rows] for key, c in self._columns().items()}
+        columns = {**self._columns(), "files": self.files}
+        changes |= {key: None if c is None else c[rows] for key, c in columns.items()}
         changes["splits"] = {name: np.arange(len(changes["images"]), dtype=np.int64)}
         return replace(self, **changes)
 
@@ -210,7 +213,7 @@ class ImageDataset:
                 f"images have shape {images.shape[1:]} (channels, height, width); use 1 or 3 "
                 "channels and equal height and width: load_dataset(..., image_size=) crops"
             )
-        for name, column in self._columns().items():
+        for name, column in {**self._columns(), "files": self.files}.items():
             if column is not None and len(column) != n:
                 yield f"{name} has {len(column)} rows but there are {n} images; pass one for each"
         if self.labels is not None and self.labels.min() < 0:

@@ -86,6 +86,7 @@ def dataset_from_pictures(
         labels=None if labels is None else labels[rows],
         splits={split: found for split, found in places.items() if len(found)},
         meta=DatasetMeta(name, source, class_names, notes=decoded.notes),
+        files=np.array([str(entries[row].path) for row in rows], dtype=object),
     )
 
 

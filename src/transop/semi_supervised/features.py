@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -16,6 +18,7 @@ from transop.progress import Progress, silent
 
 _AT_ONCE = 1_000
 _N_PIXELS, _N_PERCEPTUAL = 64, 128  # principal components that are kept
+_LEAST_VARIANCE = 1e-6  # of a component, relative to the largest
 
 
 def joint_features(
@@ -61,14 +64,29 @@ def _principal(
     *,
     whitening: float = 0.0,
 ) -> Float[Tensor, "n k"]:
-    """Keep the directions of largest variance; whitening of 1 makes their variances equal."""
-    known = table[fitted_on]
-    mean = known.mean(0)
-    known = known - mean
-    variances, directions = torch.linalg.eigh(known.mT @ known / len(known))
+    """Keep the directions of largest variance; whitening of 1 makes their variances equal.
+
+    Directions without variance are left out: few images have fewer directions than numbers.
+    """
+    mean = table[fitted_on].mean(0)
+    variances, directions = _directions(table[fitted_on] - mean)
     variances, directions = variances[-n_components:], directions[:, -n_components:]
-    scaled: Tensor = (table - mean) @ (directions * variances.clamp_min(1e-9) ** (-whitening / 2))
+    kept = variances >= _LEAST_VARIANCE * variances[-1]
+    scales = variances[kept].clamp_min(1e-9) ** (-whitening / 2)
+    scaled: Tensor = (table - mean) @ (directions[:, kept] * scales)
     return scaled
+
+
+def _directions(centred: Float[Tensor, "m f"]) -> tuple[Tensor, Tensor]:
+    """Give the variances of a table, in ascending order, and their directions as columns."""
+    n, width = centred.shape
+    if n > width:
+        # Equal variances can make this fail; what follows is slower and does not fail.
+        with contextlib.suppress(RuntimeError):
+            found: tuple[Tensor, Tensor] = torch.linalg.eigh(centred.mT @ centred / n)
+            return found
+    _, singular, rows = torch.linalg.svd(centred.double(), full_matrices=False)
+    return (singular.square() / n).flip(0).to(centred), rows.flip(0).mT.to(centred)
 
 
 def _standard(

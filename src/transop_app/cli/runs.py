@@ -43,9 +43,7 @@ def claim_folder(folder: RunFolder, *, force: bool) -> None:
     ``force`` moves an earlier run out of the way under another name.
     """
     path = folder.path
-    if path.exists() and not path.is_dir():
-        raise UserError(f"--out '{path}' is a file; choose a folder")
-    if not path.exists() or all(entry.name.startswith(".") for entry in path.iterdir()):
+    if not listed(path):
         return
     if not folder.config_file.exists():
         raise UserError(
@@ -64,8 +62,21 @@ def claim_folder(folder: RunFolder, *, force: bool) -> None:
             "start anew with --force, or choose another folder"
         )
     with folder.locked():  # never move a run away from a process that is writing it
-        names = (path.with_name(f"{path.name}.earlier-{number}") for number in count(1))
-        path.rename(next(name for name in names if not name.exists()))
+        move_aside(path)
+
+
+def listed(path: Path) -> set[str]:
+    """Name what a folder for results holds already; hidden files do not count."""
+    if path.exists() and not path.is_dir():
+        raise UserError(f"--out '{path}' is a file; choose a folder")
+    names = {entry.name for entry in path.iterdir()} if path.exists() else set()
+    return {name for name in names if not name.startswith(".")}
+
+
+def move_aside(path: Path) -> None:
+    """Keep an earlier folder under another name."""
+    names = (path.with_name(f"{path.name}.earlier-{number}") for number in count(1))
+    path.rename(next(name for name in names if not name.exists()))
 
 
 def settings_to_resume(stored: _Kind, wanted: _Kind, overrides: Sequence[str], path: Path) -> _Kind:

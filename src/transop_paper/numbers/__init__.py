@@ -18,6 +18,7 @@ from typing import Any
 
 from transop.artifacts import read_json, write_atomically
 from transop.errors import UserError, show
+from transop_paper.numbers.expected import EXPECTED
 from transop_paper.numbers.layout import Measurements, interval
 from transop_paper.numbers.quality import QUALITY
 from transop_paper.numbers.speed import SPEED
@@ -27,7 +28,7 @@ from transop_paper.numbers.truth import TRUTH
 __all__ = ["TABLES", "interval", "refresh", "refresh_pages", "render"]
 
 # Name in a page's mark, and the function that writes the table.
-TABLES = {**QUALITY, **STUDIES, **SPEED, **TRUTH}
+TABLES = {**QUALITY, **STUDIES, **EXPECTED, **SPEED, **TRUTH}
 
 _BLOCK = re.compile(r"<!-- numbers: (?P<name>[^\n]*?) -->\n.*?<!-- end -->", re.DOTALL)
 

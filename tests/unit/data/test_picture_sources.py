@@ -4,6 +4,7 @@ import io
 import logging
 import os
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,21 @@ def test_images_carry_the_label_of_their_folder(tmp_path):
             Image.new("L", (16, 16), shade + i).save(folder / f"{i}.png")
     dataset = load_dataset(tmp_path)
     np.testing.assert_array_equal(dataset.images.max(axis=(1, 2, 3)) // 100, dataset.labels)
+
+
+def test_images_tell_their_files_also_in_a_subset_and_beside_unreadable_ones(tmp_path):
+    for shade in range(40):
+        folder = tmp_path / f"class{shade % 2}"
+        folder.mkdir(exist_ok=True)
+        Image.new("L", (16, 16), 5 * shade).save(folder / f"{shade}.png")
+    (tmp_path / "class0" / "0.png").write_bytes(b"no image")
+    dataset = load_dataset(tmp_path)
+    for part in (dataset, dataset.subset("train"), dataset.subset([7, 3, 5])):
+        assert len(part.files) == len(part)
+        for image, label, file in zip(part.images, part.labels, part.files, strict=True):
+            assert file == f"class{label}/{image.max() // 5}.png"
+    without = replace(dataset, files=None)
+    assert without.content_hash() == dataset.content_hash()
 
 
 def test_a_flat_folder_is_unlabelled_and_splits_are_stretches(tmp_path):
