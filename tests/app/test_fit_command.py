@@ -1,5 +1,6 @@
 """``transop fit`` on small folders, as a user would call it."""
 
+import re
 import tomllib
 
 import numpy as np
@@ -53,11 +54,14 @@ def test_the_plan_is_printed_and_nothing_is_written(tmp_path, capfd, monkeypatch
     assert not (tmp_path / "runs").exists()
 
 
-def test_thirty_images_get_a_plan_without_identity(tmp_path, capfd):
-    folder = write_pictures(tmp_path / "few", 30)
+@pytest.mark.parametrize("n", [12, 30])
+def test_few_images_get_a_plan_without_identity_and_a_report(tmp_path, capfd, n):
+    folder = write_pictures(tmp_path / "few", n)
     assert run(["fit", str(folder), "--minutes", "0.4", "--out", str(tmp_path / "run")]) == 0
     said = capfd.readouterr().err
     assert "half the way to the nearest image" in said
+    assert int(re.search(r"\((-?\d+)% of the variance", said)[1]) > -1000
+    assert (tmp_path / "run" / "report.html").exists()
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,10 @@ def quality(run: Run, images: ImageDataset, plan: FitPlan) -> list[str]:
     merged: dict[str, Any] = {}
     for facts in run.phases.values():
         merged |= facts
-    some, error = images.batch(run.held_out_rows[:500]), float(merged["test_mse"])
+    rows = run.held_out_rows[:500]
+    # A single image has no variance.
+    some = images.batch(rows if len(rows) > 1 else slice(0, 500))
+    error = float(merged["test_mse"])
     explained = 1 - error / max(float((some - some.mean(0)).square().mean()), 1e-9)
     words = "good" if explained >= _GOOD else "soft" if explained >= _FAIR else "poor"
     sentences = [
