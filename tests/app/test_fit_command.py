@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,6 +53,16 @@ def test_the_plan_is_printed_and_nothing_is_written(tmp_path, capfd, monkeypatch
     assert tree["data"]["source"] == str(folder)
     assert tree["autoencoder"]["epochs"] > 0
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_is_called_after_the_folder_also_where_its_name_is_two_dots(tmp_path, monkeypatch):
+    claimed = []
+    monkeypatch.setattr("transop_app.cli.fit.claim_folder", lambda run, force: claimed.append(run))
+    inner = write_pictures(tmp_path / "waves", 1) / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    assert run(["fit", "..", "--minutes", "1"]) == 2
+    assert claimed[0].path == Path("runs/waves")
 
 
 @pytest.mark.parametrize("n", [12, 30])
