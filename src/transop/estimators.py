@@ -156,7 +156,7 @@ class TransportOperatorLearner(_Base):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         self._find_directions(rows)
         z = self._reduce(rows)
-        chosen = self._choose_pairs(rows, pairs, features)
+        chosen, self.n_duplicates_ = self._choose_pairs(rows, pairs, features)
         z0, z1 = z[chosen[:, 0]], z[chosen[:, 1]]
         self.learned_: LearnedOperators = learn_operators(
             z0,
@@ -221,7 +221,7 @@ class TransportOperatorLearner(_Base):
         """Give the mean share of the distance between neighbours in X that paths cover."""
         rows = self._check_fitted(X, smallest=2)
         z = self._reduce(rows)
-        chosen = self._choose_pairs(rows, None, None)
+        chosen, _ = self._choose_pairs(rows, None, None)
         scale = self.learned_.latent_scale
         return measure_paths(
             self.learned_.operators,
@@ -278,21 +278,23 @@ class TransportOperatorLearner(_Base):
         restored: Matrix = rows + (step if self.components_ is None else step @ self.components_)
         return restored.astype(rows.dtype)
 
-    def _choose_pairs(self, rows: Matrix, pairs: Any, features: Any) -> Int64[Tensor, "p 2"]:
+    def _choose_pairs(
+        self, rows: Matrix, pairs: Any, features: Any
+    ) -> tuple[Int64[Tensor, "p 2"], int]:
+        """Give the numbers of paired rows, and how many duplicates were left out."""
         if pairs is not None:
             table = to_numpy(pairs, "pairs")
             if table.ndim != 2 or table.shape[1] != 2:
                 raise DataError(
                     f"pairs has shape {table.shape}; pass row numbers of shape (pairs, 2)"
                 )
-            return check_indices("pairs", table.reshape(-1), len(rows)).reshape(-1, 2)
+            return check_indices("pairs", table.reshape(-1), len(rows)).reshape(-1, 2), 0
         compared = rows if features is None else check_matrix(features, "features", smallest=2)
         if len(compared) != len(rows):
             raise DataError(
                 f"features has {len(compared)} rows but X has {len(rows)}; pass as many"
             )
         kept = np.sort(np.unique(rows, axis=0, return_index=True)[1])
-        self.n_duplicates_ = len(rows) - len(kept)
         if len(kept) < 2:
             raise DataError(
                 f"all {len(rows)} rows of X are equal (duplicates), so there is no move to learn; "
@@ -307,7 +309,8 @@ class TransportOperatorLearner(_Base):
             )
         near = nearest_neighbours(torch.from_numpy(away / np.abs(away).max()).float(), count)
         places = torch.from_numpy(kept)
-        return torch.stack([places.repeat_interleave(count), places[near.flatten()]], 1)
+        chosen = torch.stack([places.repeat_interleave(count), places[near.flatten()]], 1)
+        return chosen, len(rows) - len(kept)
 
     def _infer(self, z0: Tensor, z1: Tensor) -> Float[Tensor, "n m"]:
         scale, weight = self.learned_.latent_scale, self.learned_.objective.sparsity_weight

@@ -237,6 +237,7 @@ class Run:
         from transop.training import train  # only training needs what it imports
 
         data = self.given_data
+        progress = progress or self.progress
         model = train(self.settings, self.folder, dataset=data, resume=True, progress=progress)
         for name in ("model", "living_operators", "class_names"):
             self.__dict__.pop(name, None)

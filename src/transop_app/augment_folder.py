@@ -141,15 +141,14 @@ def _batches(
 def _write(target: Path, file: _File, image: Float[np.ndarray, "c h w"], number: int) -> None:
     """Encode a copy in the mode and, where it can be written, the format of its original."""
     suffix, stem = file.relative.suffix, file.relative.stem
-    if suffix.lower() not in _WRITTEN:
+    is_deep = file.mode.startswith(_DEEP_MODES)
+    if suffix.lower() not in _WRITTEN or (is_deep and suffix.lower() != ".png"):
         stem, suffix = file.relative.name, ".png"  # the old ending stays: tom.jp2-1.png
     path = target / file.relative.with_name(f"{stem}-{number}{suffix}")
     pixels = np.rint(image.clip(0, 1) * 255).astype(np.uint8)
     picture = Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0))
-    if file.mode.startswith(_DEEP_MODES):
-        deep = np.asarray(picture.convert("L")).astype(np.uint16) * 257
-        picture, suffix = Image.fromarray(deep), ".png"
-        path = path.with_suffix(suffix)
+    if is_deep:
+        picture = Image.fromarray(np.asarray(picture.convert("L")).astype(np.uint16) * 257)
     elif picture.mode != file.mode:
         picture = picture.convert("RGB").convert(file.mode)
     buffer = BytesIO()

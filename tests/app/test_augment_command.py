@@ -44,7 +44,8 @@ def pictures(tmp_path):
     Image.fromarray(colour).save(root / "cats" / "felix.jpg")
     Image.fromarray(colour).convert("RGBA").save(root / "dogs" / "rex.png")
     Image.fromarray(colour).quantize(16).save(root / "dogs" / "small" / "bit.gif")
-    Image.fromarray(grey.astype(np.uint16) * 257).save(root / "dogs" / "deep.png")
+    for ending in ("png", "tif"):
+        Image.fromarray(grey.astype(np.uint16) * 257).save(root / "dogs" / f"deep.{ending}")
     (root / "dogs" / "broken.png").write_bytes(b"no picture")
     (root / "readme.txt").write_text("not an image")
     return root
@@ -60,9 +61,9 @@ def test_folders_names_and_modes_are_kept(run, pictures, tmp_path, capfd):
     shown = capfd.readouterr()
     assert shown.out == f"{out}\n"
     assert "broken.png" in shown.err
-    assert "10 copies of 5 images, 28 x 28 pixels" in shown.err
+    assert "12 copies of 6 images, 28 x 28 pixels" in shown.err
     stems = ["cats/felix-{}.jpg", "cats/tom-{}.png", "dogs/deep-{}.png", "dogs/rex-{}.png"]
-    stems.append("dogs/small/bit-{}.gif")
+    stems += ["dogs/deep.tif-{}.png", "dogs/small/bit-{}.gif"]
     assert files(out) == sorted(stem.format(n) for stem in stems for n in (1, 2))
     modes = {"cats/felix-1.jpg": "RGB", "cats/tom-1.png": "L", "dogs/rex-2.png": "RGBA"}
     modes |= {"dogs/small/bit-1.gif": "P", "dogs/deep-1.png": "I;16"}
@@ -108,10 +109,10 @@ def test_a_contact_sheet_and_counts_as_json(run, pictures, tmp_path, capfd):
     command = ["augment", run, str(pictures), str(tmp_path / "out"), "-n", "3", "--json"]
     assert cli.run([*command, "--contact-sheet", str(sheet)]) == 0
     facts = json.loads(capfd.readouterr().out)
-    assert (facts["images"], facts["written"]) == (5, 15)
+    assert (facts["images"], facts["written"]) == (6, 18)
     assert list(facts["unreadable"]) == ["dogs/broken.png"]
     with Image.open(sheet) as picture:
-        assert picture.height > picture.width  # five rows of four
+        assert picture.height > picture.width  # six rows of four
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,15 @@ def test_a_model_in_progress_gets_the_figures_it_can_have(model, digits, tmp_pat
     assert drawn(model, digits, tmp_path) == {"reconstructions"}
 
 
+@pytest.mark.parametrize("labels", [np.arange(12), np.arange(12) // 2, None])
+def test_classes_without_two_held_out_images_do_not_stop_the_drawing(
+    model, digits, tmp_path, labels
+):
+    few = digits.subset(np.arange(12))
+    few = replace(few, labels=labels, splits={"train": np.arange(10), "test": np.array([11])})
+    assert drawn(model, few, tmp_path) == set(FIGURES)
+
+
 def test_unlabelled_images_and_dead_operators_do_not_stop_the_drawing(model, digits, tmp_path):
     model.operators.weight.data.zero_()
     assert drawn(model, replace(digits, labels=None), tmp_path) == set(FIGURES)

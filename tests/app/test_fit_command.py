@@ -1,6 +1,8 @@
 """``transop fit`` on small folders, as a user would call it."""
 
+import re
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,11 +55,24 @@ def test_the_plan_is_printed_and_nothing_is_written(tmp_path, capfd, monkeypatch
     assert not (tmp_path / "runs").exists()
 
 
-def test_thirty_images_get_a_plan_without_identity(tmp_path, capfd):
-    folder = write_pictures(tmp_path / "few", 30)
+def test_a_run_is_called_after_the_folder_also_where_its_name_is_two_dots(tmp_path, monkeypatch):
+    claimed = []
+    monkeypatch.setattr("transop_app.cli.fit.claim_folder", lambda run, force: claimed.append(run))
+    inner = write_pictures(tmp_path / "waves", 1) / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    assert run(["fit", "..", "--minutes", "1"]) == 2
+    assert claimed[0].path == Path("runs/waves")
+
+
+@pytest.mark.parametrize("n", [12, 30])
+def test_few_images_get_a_plan_without_identity_and_a_report(tmp_path, capfd, n):
+    folder = write_pictures(tmp_path / "few", n)
     assert run(["fit", str(folder), "--minutes", "0.4", "--out", str(tmp_path / "run")]) == 0
     said = capfd.readouterr().err
     assert "half the way to the nearest image" in said
+    assert int(re.search(r"\((-?\d+)% of the variance", said)[1]) > -1000
+    assert (tmp_path / "run" / "report.html").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """``transop invariance`` on the smallest run there is, and on a classifier of one's own."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -92,6 +93,10 @@ def test_all_numbers_as_json(run, capfd):
     assert facts == json.loads((run / "figures" / "invariance.json").read_text())
 
 
+def layer(number, outputs, inputs):
+    return {f"{number}.weight": torch.ones(outputs, inputs), f"{number}.bias": torch.ones(outputs)}
+
+
 def test_ones_own_classifier_gets_an_encoder_of_its_own_once(run, monkeypatch, capfd):
     monkeypatch.chdir(run.parent)
     command = [
@@ -112,6 +117,16 @@ def test_ones_own_classifier_gets_an_encoder_of_its_own_once(run, monkeypatch, c
     assert cli.run([*command, "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == first
     assert (folder / "model.safetensors").stat().st_mtime_ns == changed
+    other = {"1.weight": torch.zeros(2, 256), "1.bias": torch.tensor([0.0, 1.0])}
+    save_file(other, run.parent / "mine.safetensors")
+    assert cli.run([*command, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) != first  # trained again, for the new weights
+    wider = FACTORY.replace("nn.Linear(256, 2)", "nn.Linear(256, 9), nn.Linear(9, 2)")
+    (run.parent / "ownclassifier.py").write_text(wider)
+    monkeypatch.delitem(sys.modules, "ownclassifier")
+    odd = run.parent / 'it\'s "mine".safetensors'
+    save_file({**layer(1, 9, 256), **layer(2, 2, 9)}, odd)
+    assert cli.run([*command[:-1], str(odd)]) == 0  # another network of the same name
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,16 @@ def test_the_page_says_what_was_trained_how_long_and_how_well(run):
         assert part in text, part
 
 
+def test_before_there_is_a_model_the_settings_say_what_it_will_be(run):
+    (run / "config.json").unlink()
+    text = " ".join(parse(render_report(run)).text)
+    assert f"width {load_settings('demo').autoencoder.width}" in text
+    assert "None" not in text
+    settings = load_settings("demo", ["autoencoder.factory=mine:make"])
+    write_atomically(run / "config.toml", settings.to_toml().encode())
+    assert "mine:make" in " ".join(parse(render_report(run)).text)
+
+
 def test_warnings_and_missing_phases_are_told(run):
     text = " ".join(parse(render_report(run)).text)
     assert "steps <hurt>: lower the rate" in text

@@ -192,7 +192,7 @@ CALLS = {
     ),
     **spoil(transop.build_pairs, {"dataset": DATASET, "strategy": "given"}, "given"),
     **spoil(transop.build_pairs, {"dataset": DATASET, "strategy": "latent"}, "latents"),
-    **spoil(DATASET.batch, {"indices": [0]}, "indices", "device", "dtype"),
+    **spoil(DATASET.batch, {"indices": [0]}, "indices", "device"),
     **spoil(DATASET.subset, {}, "split"),
     **spoil(transop.Run.open, {"path": "no"}, "path", "device", "offline", "progress"),
     **spoil(

@@ -147,6 +147,10 @@ def test_duplicated_rows_are_left_out_of_learning():
     assert learner.n_duplicates_ == 350
     once = TransportOperatorLearner(2, **QUICK).fit(rows)
     np.testing.assert_allclose(learner.operators_, once.operators_, atol=1e-4)
+    once.score(np.repeat(rows, 2, axis=0))
+    assert once.n_duplicates_ == 0  # what was learned from, not what was looked at since
+    learner.fit(rows, pairs=[[0, 1], [2, 3]])
+    assert learner.n_duplicates_ == 0
 
 
 def test_neighbours_do_not_depend_on_a_large_mean():

@@ -185,3 +185,14 @@ def test_images_that_were_resized_to_train_are_resized_again_to_look(size, tmp_p
     run = Run.open(out)
     assert run.dataset.image_shape == run.model.image_shape
     assert run.model.encode(run.held_out.batch(slice(0, 2))).shape == (2, 4)
+
+
+def test_a_resumed_run_announces_its_work_as_it_was_opened(on_file, monkeypatch):
+    asked = []
+    monkeypatch.setattr("transop.training.train", lambda *_, progress, **__: asked.append(progress))
+
+    def announce(items, description, total=None):
+        return iter(items)
+
+    Run.open(on_file[0], progress=announce).resume()
+    assert asked == [announce]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from transop.artifacts.mapped import digest_rows
 from transop.errors import DataError
-from transop.inputs import check_device, check_indices, check_kind, check_tensor
+from transop.inputs import check_device, check_indices, check_tensor
 
 SPLIT_NAMES = ("train", "validation", "test")
 # Share of the images that goes to validation and to test, when the source has no splits.
@@ -121,17 +121,13 @@ class ImageDataset:
         return int(self.labels.max()) + 1
 
     def batch(
-        self,
-        indices: Indices,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype = torch.float32,
+        self, indices: Indices, device: torch.device | str | None = None
     ) -> Float[Tensor, "batch channels size size"]:
         """Turn the chosen images, in this order, into floats between 0 and 1 on a device."""
-        check_kind("dtype", dtype, torch.dtype)
         place = None if device is None else check_device(device)
         rows = indices if isinstance(indices, slice) else self._positions(indices)
         chosen = np.array(self.images[rows], order="C")  # a copy: never a view on the map
-        return torch.from_numpy(chosen).to(place).to(dtype).div_(255.0)
+        return torch.from_numpy(chosen).to(place).float().div_(255.0)
 
     def subset(self, split: str | Indices) -> "ImageDataset":
         """Take one split, or any choice of images, as a data set of its own.
@@ -218,6 +214,11 @@ class ImageDataset:
                 yield f"{name} has {len(column)} rows but there are {n} images; pass one for each"
         if self.labels is not None and self.labels.min() < 0:
             yield f"labels start at {self.labels.min()}; number the classes from 0"
+        if self.labels is not None and self.labels.max() >= self.n_classes:
+            yield (
+                f"labels go up to {self.labels.max()} but there are {self.n_classes} class names; "
+                "pass one for each class"
+            )
         if "train" not in self.splits and len(self.splits) != 1:
             yield "splits must contain 'train'"
         for name, rows in self.splits.items():
@@ -240,10 +241,11 @@ def random_order(
     shuffled = random.permutation(n)
     if labels is None:
         return shuffled.astype(np.int64)
+    members = shuffled[np.argsort(labels[shuffled], kind="stable")]  # class after class
+    first, size = np.unique(labels[members], return_index=True, return_counts=True)[1:]
+    rank = np.arange(n) - np.repeat(first, size)
     position = np.empty(n)
-    for label in np.unique(labels):
-        members = shuffled[labels[shuffled] == label]
-        position[members] = (np.arange(len(members)) + 0.5) / len(members)
+    position[members] = (rank + 0.5) / np.repeat(size, size)
     return shuffled[np.argsort(position[shuffled], kind="stable")].astype(np.int64)
 
 

@@ -23,12 +23,12 @@ from typing import IO
 import numpy as np
 from jaxtyping import Int64, UInt8
 
-from transop.artifacts.mapped import map_rows, write_rows
+from transop.artifacts import RunFolder, map_rows, write_rows
 from transop.data.dataset import SPLIT_NAMES, SPLIT_WORDS, DatasetMeta, ImageDataset, random_splits
 from transop.data.picture import EXTENSIONS, UnreadablePicture, read_header, read_picture
 from transop.data.request import DatasetRequest
 from transop.errors import DataError
-from transop.files import is_process_folder, open_regular, reason_of
+from transop.files import is_process_folder, open_regular, reason_of, require_regular
 
 _log = logging.getLogger(__name__)
 
@@ -275,11 +275,18 @@ def _files_below(root: Path) -> Iterator[Entry]:
             subfolders.clear()
             continue
         seen.add(real)
-        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        subfolders[:] = [name for name in subfolders if not _is_left_out(here / name)]
         relative = PurePosixPath(here.relative_to(root).as_posix())
         for name in names:
             if _is_image(PurePosixPath(name)):
                 yield file_entry(real / name, relative / name)
+
+
+def _is_left_out(folder: Path) -> bool:
+    """Leave out hidden folders, and runs: their figures are no images to learn from."""
+    run = RunFolder(folder)
+    is_run = run.config_file.is_file() and run.environment_file.is_file()
+    return folder.name.startswith(".") or is_run
 
 
 def _is_image(path: PurePosixPath) -> bool:
@@ -299,13 +306,12 @@ def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
 def open_zip(path: Path) -> zipfile.ZipFile:
     """Open a ``.zip`` or ``.npz`` file, refusing damage, bombs, and entries that point outside."""
     try:
-        file = open_regular(path)
+        require_regular(path)
     except OSError as error:
         raise DataError(f"{str(path)!r} cannot be read: {reason_of(error)}") from None
     with contextlib.ExitStack() as on_error:
-        on_error.enter_context(file)
         try:
-            archive = zipfile.ZipFile(file)
+            archive = on_error.enter_context(zipfile.ZipFile(path))
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             raise DataError(f"{str(path)!r} is no zip archive or a damaged one ({error})") from None
         _refuse_dangers(path, archive.infolist())

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from transop.evaluation.reconstruction import CHUNK
 from transop.operators import laplace_from_uniform, transport
+from transop.operators.devices import where_supported
 
 FIXED = "one fixed scale"
 LENGTHS = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -182,13 +183,14 @@ def spread_covered(latents: Float[Tensor, "n d"], moved: Float[Tensor, "n d"]) -
     The directions are those of the points before the move. Moves along one direction only,
     however far, cover one d-th at most.
     """
+    latents, moved = where_supported(latents), where_supported(moved)
     centred = (latents - latents.mean(0)).double()
     _, _, directions = torch.linalg.svd(centred, full_matrices=False)
     spread = (centred @ directions.T).abs().mean(0)
     moves = ((moved - latents).double() @ directions.T).abs().mean(0)
     kept = spread > 1e-6 * spread.max()  # a direction in which the data has no extent says nothing
-    share: Tensor = (moves[kept] / spread[kept]).clamp_max(1).mean()
-    return share
+    shares = (moves[kept] / spread[kept]).clamp_max(1)
+    return shares.mean() if len(shares) else shares.sum()  # a single point has no spread
 
 
 def half_way_scale(operators: Float[Tensor, "m d d"], latents: Float[Tensor, "n d"]) -> float:

@@ -35,6 +35,7 @@ from transop.learning.step import (
     measure_paths,
 )
 from transop.operators import TransportOperators
+from transop.operators.devices import where_supported
 
 _USUAL_DECAY_SHARE = 1 / 500  # operator_decay as a share of a given sparsity weight
 
@@ -311,7 +312,9 @@ def _check(
 
 def mean_length(vectors: Float[Tensor, "n d"]) -> float:
     """Average the lengths of vectors; 1 if all of them are zero."""
-    length = float(torch.linalg.vector_norm(vectors.detach().double(), dim=1).mean())
+    length = float(
+        torch.linalg.vector_norm(where_supported(vectors.detach()).double(), dim=1).mean()
+    )
     return length if length > 0 else 1.0
 
 

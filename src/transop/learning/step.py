@@ -25,6 +25,7 @@ from transop.operators import (
     largest_real_part,
     transport,
 )
+from transop.operators.devices import where_supported
 
 ALIVE = 0.05  # smallest Frobenius norm of an operator that counts as in use
 _STEEPEST = 3.0  # of the real-part gradient, as a multiple of the excess
@@ -210,7 +211,7 @@ def real_part_excess(
     operators: Float[Tensor, "m d d"], tolerance: float = 0.0
 ) -> Float[Tensor, "m d"]:
     """Tell by how much the real parts of eigenvalues exceed a tolerance, e of [REALPART]."""
-    size = eigenvalues(operators.double()).real.abs()
+    size = eigenvalues(where_supported(operators).double()).real.abs()
     return torch.clamp(size - tolerance, min=0.0)
 
 
@@ -236,7 +237,7 @@ def _real_part_gradient_of_block(operators: Tensor, tolerance: float) -> Tensor:
     large = torch.linalg.vector_norm(operators, dim=(-2, -1)) > 1e-3
     gradient = torch.zeros_like(operators)
     if bool(large.any()):
-        values, vectors = torch.linalg.eig(operators[large].double())
+        values, vectors = torch.linalg.eig(where_supported(operators[large]).double())
         excess = values.real.sign() * (values.real.abs() - tolerance).clamp_min(0)
         product = torch.linalg.solve(vectors, vectors * excess.unsqueeze(-2), left=False)
         slope = torch.nan_to_num(product.real.mT, nan=0.0, posinf=0.0, neginf=0.0)

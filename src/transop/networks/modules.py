@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from transop.errors import UserError, show
 from transop.networks.autoencoder import Autoencoder, AutoencoderShape
+from transop.operators.devices import where_supported
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ class PrincipalDirections(nn.Module):
 
 def _principal(away: Float[Tensor, "n w"]) -> tuple[Tensor, Tensor]:
     """Give variances and directions, largest first, from the smaller of two Gram matrices."""
-    exact = away.double()
+    exact = where_supported(away).double()
     n, width = exact.shape
     if width <= n:
         values, vectors = torch.linalg.eigh(exact.mT @ exact)

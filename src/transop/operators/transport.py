@@ -80,9 +80,7 @@ def transport(
         parts = ((operators[:, i, i], coefficients, points[..., i]) for i in blocks)
         return torch.cat([transport(*part, method=method) for part in parts], -1)
     evaluate = TRANSPORT_METHODS[method]
-    if torch.is_grad_enabled() and any(
-        tensor.requires_grad for tensor in (operators, coefficients, points)
-    ):
+    if _records(operators, coefficients, points):
         return evaluate(operators, coefficients, points)
     return _in_chunks(evaluate, operators, coefficients, points)
 
@@ -114,6 +112,11 @@ def transport_path(
     if len(blocks := block_slices(operators.detach())) > 1:
         parts = ((operators[:, i, i], coefficients, points[..., i]) for i in blocks)
         return torch.cat([transport_path(*part, times) for part in parts], -1)
+    size = max(1, _CHUNK_ENTRIES // max(1, operators.shape[-1] ** 2))
+    tables = coefficients.ndim == points.ndim == 2 and len(points) == len(coefficients)
+    if tables and len(points) > size and not _records(operators, coefficients, points, times):
+        pieces = zip(torch.split(coefficients, size), torch.split(points, size), strict=True)
+        return torch.cat([transport_path(operators, *piece, times) for piece in pieces])
     generator = build_generator(operators, coefficients)
     farthest = float(times.detach().abs().amax()) if times.numel() else 0.0
     norm = largest_norm(generator) * farthest
@@ -123,6 +126,11 @@ def transport_path(
     plan = plan_series(norm, points.dtype)
     columns = points.unsqueeze(-1).expand(*points.shape, times.numel())
     return apply_series(generator, columns, plan, times).mT
+
+
+def _records(*tensors: Tensor) -> bool:
+    """Say whether a graph is recorded for any of the tensors."""
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
 def _transport_by_action(operators: Tensor, coefficients: Tensor, points: Tensor) -> Tensor:

@@ -70,12 +70,10 @@ def extract_features(
     rows: Int64[Tensor, " n"],
     extractor: FeatureExtractor,
     *,
-    device: torch.device | str = "cpu",
     progress: Progress = silent,
 ) -> Float[Tensor, "n f"]:
     """Run images through an extractor: float16 on the CPU, one row per image."""
-    blocks = feature_blocks(dataset, rows, extractor, device=device, progress=progress)
-    return collect_rows(blocks, len(rows))
+    return collect_rows(feature_blocks(dataset, rows, extractor, progress=progress), len(rows))
 
 
 def collect_rows(blocks: Iterable[Float[Tensor, "b f"]], n_rows: int) -> Float[Tensor, "n f"]:

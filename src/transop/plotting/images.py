@@ -21,6 +21,7 @@ _SMALL_IMAGE = 32  # pixels
 _SMALLEST_SIDE = 168  # of a GIF: small images are enlarged by whole factors to about this
 _FRAME_MILLISECONDS = 80
 _TITLE_INCHES, _LABEL_INCHES, _LETTER_INCHES = 0.25, 0.17, 0.07
+_CELL_INCHES = 0.62  # width of an image in a grid that has the page to itself
 
 
 @dataclass(frozen=True)
@@ -42,19 +43,15 @@ def image_grid(
     row_labels: Sequence[str] = (),
     column_labels: Sequence[str] = (),
     boxed: Collection[tuple[int, int]] = (),
-    cell_inches: float = 0.62,
 ) -> Figure:
-    """Draw rows of images as a `Block` says, pixels kept crisp, but column labels at the top.
-
-    ``cell_inches`` is the width of an image on paper.
-    """
+    """Draw rows of images as a `Block` says, pixels kept crisp, but column labels at the top."""
     rows, columns, _, height, width = images.shape
     longest = max((len(label) for label in row_labels), default=0)
     head = _TITLE_INCHES * (bool(title) + bool(column_labels))
     with look():
         figure = new_figure(
-            columns * cell_inches + longest * _LETTER_INCHES + 0.2,
-            rows * cell_inches * height / width + head + 0.2,
+            columns * _CELL_INCHES + longest * _LETTER_INCHES + 0.2,
+            rows * _CELL_INCHES * height / width + head + 0.2,
         )
         layout: Any = figure.get_layout_engine()
         layout.set(w_pad=0.1)
@@ -152,14 +149,10 @@ def draw_block(axes: Axes, block: Block) -> None:
         axes.add_patch(outline)
 
 
-def animate(
-    frames: Float[np.ndarray, "time channels height width"],
-    *,
-    there_and_back: bool = True,
-) -> bytes:
+def animate(frames: Float[np.ndarray, "time channels height width"]) -> bytes:
     """Turn images with values in [0, 1] into the bytes of an endless GIF, pixels kept crisp.
 
-    ``there_and_back`` plays the frames in reverse too, so that the loop has no jump.
+    The frames are played in reverse too, so that the loop has no jump.
     """
     if len(frames) == 0 or frames.shape[1] not in (1, 3):
         raise UserError(
@@ -170,8 +163,7 @@ def animate(
     bytes_ = np.rint(np.clip(frames, 0, 1) * 255).astype(np.uint8)
     large = bytes_.repeat(factor, axis=2).repeat(factor, axis=3)
     pictures = [Image.fromarray(f[0] if len(f) == 1 else f.transpose(1, 2, 0)) for f in large]
-    if there_and_back:
-        pictures += pictures[-2:0:-1]
+    pictures += pictures[-2:0:-1]
     buffer = BytesIO()
     loop = {"append_images": pictures[1:], "duration": _FRAME_MILLISECONDS, "loop": 0}
     pictures[0].save(buffer, format="GIF", save_all=True, **loop)

@@ -16,6 +16,7 @@ from transop.training.fit import fit, train, train_in_time
 from transop.training.latents import encode_split, find_latent_scale, make_pairs, pairs_by_settings
 from transop.training.loop import Loop, TrainingFailure
 from transop.training.operators import DictionaryLearner
+from transop.training.own_modules import load_weights
 from transop.training.phases import Phase, TrainingPlan, train_phases
 from transop.training.plan import FitPlan, make_plan
 from transop.training.session import Session, computes_in_half
@@ -35,6 +36,7 @@ __all__ = [
     "find_latent_scale",
     "fit",
     "load_images",
+    "load_weights",
     "make_pairs",
     "make_plan",
     "measure_reconstruction",

@@ -101,7 +101,7 @@ def _samples(
     rows = torch.randint(len(latents), (n_samples,), generator=generator)
     points = latents[rows.to(latents.device)]
     moving = points[::2]
-    scales = torch.full((len(moving), len(operators)), prior_scale)
+    scales = points.new_full((len(moving), len(operators)), prior_scale)
     with torch.no_grad():
         points[::2], _ = sample_moves(operators, moving, scales, generator=generator)
     return points

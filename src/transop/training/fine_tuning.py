@@ -28,6 +28,7 @@ from transop.training.session import Session
 
 PHASE = "fine_tuning"
 _REVIEW_EVERY = 200
+_WATCHED = 2000  # latent points whose size is known before the operators' first turn
 
 
 # Takes raw latents of both images of pairs; gives the first ones, carried to the second.
@@ -93,7 +94,7 @@ def fine_tune(
     prefer_channels_last(model.autoencoder)
     latents = encode_split(model.autoencoder, dataset, progress=session.progress)
     latents = latents / model.latent_scale
-    tuner = _Tuner(session, model, Anchor(latents))
+    tuner = _Tuner(session, model, latents)
     beyond = None
     if beyond_weight > 0:
         beyond = Beyond(session, model, dataset, pairs, latents.cpu(), tuner.learner.infer)
@@ -146,9 +147,9 @@ def _mean_and_spread(
 class _Tuner:
     """The two kinds of steps of the phase and what they share."""
 
-    def __init__(self, session: Session, model: ManifoldAutoencoder, anchor: Anchor) -> None:
+    def __init__(self, session: Session, model: ManifoldAutoencoder, latents: Tensor) -> None:
         settings: Settings = session.settings
-        self._model, self._anchor = model, anchor
+        self._model, self._anchor = model, Anchor(latents)
         self._settings, self._extras = settings.fine_tuning, settings.beyond_paper
         objective = settings.fine_tuning_objective
         self.learner = DictionaryLearner(session, model.operators, PHASE, objective)
@@ -156,7 +157,7 @@ class _Tuner:
         decodes = self._extras.arrival_weight > 0
         self._error = ReconstructionLoss(session)
         self._through = session.set_up(_Through(model.autoencoder, decode_moved=decodes))
-        self.watched: Tensor = torch.zeros(1, model.latent_dimension)
+        self.watched: Tensor = latents[:_WATCHED]
 
     def step_network(
         self,

@@ -26,16 +26,15 @@ _COVERED = 0.995  # share of latent entries that the automatic scale brings into
 def encode_split(
     network: Autoencoder,
     dataset: ImageDataset,
-    split: str = "train",
     *,
     ranks: Ranks = ALONE,
     progress: Progress = silent,
 ) -> Float[Tensor, "n d"]:
-    """Encode the images of a split in evaluation mode, in raw latent units, in the split's order.
+    """Encode the training images in evaluation mode, in raw latent units, in the split's order.
 
     The processes of ``ranks`` share the work, and all of them get all latents.
     """
-    rows = dataset.splits[split]
+    rows = dataset.splits["train"]
     device = next(chain(network.parameters(), network.buffers())).device
     was_training = network.training
     network.eval()
@@ -45,7 +44,7 @@ def encode_split(
         return network.encode(images.contiguous(memory_format=torch.channels_last)).float()
 
     starts = range(0, len(rows), _CHUNK)
-    chunks = progress(ranks.in_turns(starts, encode), f"encoding {split} images", len(starts))
+    chunks = progress(ranks.in_turns(starts, encode), "encoding train images", len(starts))
     latents = collect_rows(chunks, len(rows))
     network.train(was_training)
     return latents

@@ -152,8 +152,8 @@ def _prepare(settings: Settings, folder: RunFolder, resume: bool) -> None:
         return
     if folder.config_file.exists() or folder.model_file.exists():
         raise ArtifactError(
-            f"'{folder.path}' already holds a run; continue it with --resume or choose another "
-            "--out"
+            f"'{folder.path}' already holds a run; continue it (resume=True, --resume) or choose "
+            "another folder"
         )
     write_atomically(folder.config_file, settings.to_toml().encode())
     write_json(folder.environment_file, describe_environment(settings.runtime.seed))

@@ -95,7 +95,7 @@ def make_plan(
     start = time.monotonic()
     given = dataset if isinstance(dataset, ImageDataset) else None
     images = load_run_data(settings_from_tree(base, Settings), dataset=given, progress=progress)
-    with threads_put_back():
+    with threads_put_back(), torch.random.fork_rng(devices=[]):  # trials draw numbers
         ThreadWatch(None, torch.device("cpu")).check()  # time the trials as training will run
         planner = _Planner(images, minutes, start)
         # The images' own side up to 64 pixels; 32 when time is short.

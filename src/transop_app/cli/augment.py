@@ -26,15 +26,21 @@ def augment(
     n_copies: Annotated[int, typer.Option("-n", help="Copies of each image.")] = 1,
     p: Annotated[float, typer.Option("--p", help="Probability that a copy is moved.")] = 1.0,
     scales: Annotated[
-        str, typer.Option(help="Where scales come from: auto, encoder or prior.")
+        str,
+        typer.Option(
+            help="How far moves go: encoder (what each image allows), prior (one range for all) or "
+            "auto (encoder if the run has one)."
+        ),
     ] = "auto",
-    multiplier: Annotated[float, typer.Option(help="Factor on the scales.")] = 1.0,
-    steps: Annotated[int, typer.Option(help="Length of the random walk.")] = 1,
+    multiplier: Annotated[
+        float, typer.Option(help="Make moves longer or shorter by this factor.")
+    ] = 1.0,
+    steps: Annotated[int, typer.Option(help="Random steps one after another in each move.")] = 1,
     guard: Annotated[
         float | None,
         typer.Option(
             metavar="PROBABILITY",
-            help="Draw again what the run's classifier is less sure of than this.",
+            help="Draw a copy again if the run's classifier is less sure of its class than this.",
             show_default="no guard",
         ),
     ] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from pathlib import Path
@@ -25,7 +26,10 @@ _GOOD, _FAIR = 0.9, 0.75  # share of the images' variance that reconstructions e
 def fit(
     ctx: typer.Context,
     source: Annotated[
-        str, typer.Argument(metavar="FOLDER", help="Images; classes may be subfolders.")
+        str,
+        typer.Argument(
+            metavar="FOLDER", help="Images; subfolders are classes. Also a .zip, .npz or .npy."
+        ),
     ],
     minutes: Annotated[float, typer.Option(help="How long it may take.")] = 15.0,
     out: Annotated[
@@ -48,7 +52,8 @@ def fit(
 
     terminal: Terminal = ctx.obj
     begun = time.monotonic()
-    folder = RunFolder(out or Path("runs") / (Path(source).stem or "fit"))
+    name = Path(os.path.abspath(source)).stem or "fit"  # noqa: PTH100  (".." has no name)
+    folder = RunFolder(out or Path("runs") / name)
     if not plan_only:
         claim_folder(folder, force=force)
     plan, images = make_plan(
@@ -112,7 +117,10 @@ def quality(run: Run, images: ImageDataset, plan: FitPlan) -> list[str]:
     merged: dict[str, Any] = {}
     for facts in run.phases.values():
         merged |= facts
-    some, error = images.batch(run.held_out_rows[:500]), float(merged["test_mse"])
+    rows = run.held_out_rows[:500]
+    # A single image has no variance.
+    some = images.batch(rows if len(rows) > 1 else slice(0, 500))
+    error = float(merged["test_mse"])
     explained = 1 - error / max(float((some - some.mean(0)).square().mean()), 1e-9)
     words = "good" if explained >= _GOOD else "soft" if explained >= _FAIR else "poor"
     sentences = [

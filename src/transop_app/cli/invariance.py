@@ -6,18 +6,21 @@ import dataclasses
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transop.errors import UserError
+from transop.errors import ArtifactError, UserError
 from transop.extras import require
 from transop_app.cli import options
 from transop_app.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from transop.evaluation import Invariance, Strip, Tolerance
     from transop.model import ManifoldAutoencoder
     from transop.plotting import Block
@@ -86,21 +89,24 @@ def _for_classifier(
 ) -> tuple[ManifoldAutoencoder, Path]:
     """Train a coefficient encoder for the user's classifier, unless that has been done."""
     from transop.artifacts import RunFolder, write_atomically
-    from transop.config import load_settings
+    from transop.config import as_override, load_settings
     from transop.model import ManifoldAutoencoder
     from transop.training import call_factory, train
 
     sys.path.insert(0, os.getcwd())  # noqa: PTH109  (as `python -m` would)
     changes = [f"classifier.factory={factory}", "classifier.domain=image", "identity.source=auto"]
     if weights is not None:
-        changes.append(f"classifier.weights={str(weights.absolute())!r}")
+        changes.append(as_override("classifier.weights", str(weights.absolute())))
     settings = opened.settings.updated(changes)
     name = "".join(c if c.isalnum() else "-" for c in factory)
     folder = RunFolder(opened.path / "classifiers" / name)
-    if (folder.path / "model.safetensors").exists() and folder.config_file.exists():
-        done = ManifoldAutoencoder.from_pretrained(folder.path, classifier=call_factory(factory))
-        if "coefficient_encoder" in done.phases and load_settings(folder.config_file) == settings:
-            return done, folder.path
+    if folder.model_file.exists() and folder.config_file.exists():
+        with suppress(ArtifactError):  # where the function builds another network now
+            own = call_factory(factory)
+            done = ManifoldAutoencoder.from_pretrained(folder.path, classifier=own)
+            is_done = "coefficient_encoder" in done.phases and _has_weights(own, factory, weights)
+            if is_done and load_settings(folder.config_file) == settings:
+                return done, folder.path
     shutil.rmtree(folder.path, ignore_errors=True)
     opened.require_phase("operators")
     bare = ManifoldAutoencoder.from_pretrained(opened.path)
@@ -111,6 +117,20 @@ def _for_classifier(
     images = opened.dataset
     model: Any = train(settings, folder, dataset=images, resume=True, progress=terminal.progress)
     return model, folder.path
+
+
+def _has_weights(classifier: nn.Module, factory: str, weights: Path | None) -> bool:
+    """Say whether a classifier has the weights of a file: they may be others than last time."""
+    import torch
+
+    from transop.training import call_factory, load_weights
+
+    if weights is None:
+        return True
+    wanted = call_factory(factory)
+    load_weights(wanted, "classifier.weights", str(weights))
+    pairs = zip(wanted.state_dict().values(), classifier.state_dict().values(), strict=True)
+    return all(torch.equal(*pair) for pair in pairs)
 
 
 def _facts(found: Invariance, high: list[Tolerance], low: list[Tolerance]) -> dict[str, Any]:

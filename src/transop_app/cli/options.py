@@ -22,11 +22,19 @@ Run = Annotated[
     typer.Argument(metavar="RUN", help="A run folder, or example:NAME.", callback=find_run),
 ]
 Recipe = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A shipped recipe's name, or a TOML file.")
+    str,
+    typer.Argument(
+        metavar="RECIPE",
+        help="A shipped recipe, such as mnist-cpu (an unknown name lists all), or a TOML file.",
+    ),
 ]
 Changes = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a setting; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="SECTION.KEY=VALUE",
+        help="Change a setting; repeatable (train RECIPE --show-settings lists all).",
+    ),
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of all randomness.")]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]

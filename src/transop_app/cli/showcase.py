@@ -86,8 +86,7 @@ def _paths(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
 
     From one image towards another of its class, and beyond it.
     """
-    rows = dataset.splits[dataset.held_out_split]
-    labels = np.zeros(len(rows), int) if dataset.labels is None else dataset.labels[rows]
+    rows, labels = _with_pairs(dataset)
     first, second = same_class_pairs(labels, 1, torch.Generator().manual_seed(0))
     start, end = dataset.batch(rows[first[:8]]), dataset.batch(rows[second[:8]])
     times = np.linspace(0, 2, 9)
@@ -100,6 +99,15 @@ def _paths(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:
         boxed=[(row, column) for row in range(len(strip)) for column in (0, strip.shape[1] - 1)],
     )
     return figure, {"frames": frames, "times": times}
+
+
+def _with_pairs(dataset: ImageDataset) -> tuple[np.ndarray, np.ndarray]:
+    """Choose images with their classes: held-out ones, or all where no two of these are alike."""
+    held_out, everything = dataset.splits[dataset.held_out_split], np.arange(len(dataset))
+    alike = np.zeros(len(dataset), int)
+    labels = alike if dataset.labels is None else dataset.labels
+    choices = ((held_out, labels), (everything, labels), (everything, alike))
+    return next((rows, of[rows]) for rows, of in choices if np.bincount(of[rows]).max() > 1)
 
 
 def _samples(model: ManifoldAutoencoder, dataset: ImageDataset) -> Drawn:

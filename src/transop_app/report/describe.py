@@ -66,12 +66,13 @@ def about(run: Run) -> list[tuple[str, str]]:
     """Say what was trained on what, where and how long."""
     settings, model, environment = run.settings, run.description, run.environment
     network = model.get("autoencoder", {})
-    packages = environment.get("packages", {})
+    packages, own = environment.get("packages", {}), settings.autoencoder
+    kind = own.factory or f"{network.get('name', own.network)}, width {own.width}"
     rows = [
         ("data", _data(run, network.get("image_size"))),
         ("recipe", settings.recipe),
-        ("latent dimensions", str(network.get("latent_dimension", "unknown"))),
-        ("network", f"{network.get('name')}, width {network.get('width')}"),
+        ("latent dimensions", str(network.get("latent_dimension", own.latent_dimension))),
+        ("network", kind),
     ]
     if (operators := model.get("operators")) is not None:
         rows += [

@@ -124,3 +124,10 @@ def test_negative_labels_are_refused():
             {"train": np.arange(2)},
             DatasetMeta("bad", "memory"),
         )
+
+
+def test_labels_beyond_the_class_names_are_refused():
+    meta = DatasetMeta("shapes", "drawn", class_names=("circle", "square"))
+    images = np.zeros((3, 1, 4, 4), np.uint8)
+    with pytest.raises(DataError, match="labels go up to 2 but there are 2 class names"):
+        ImageDataset(images, np.array([0, 1, 2]), {"train": np.arange(3)}, meta)

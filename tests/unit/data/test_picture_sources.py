@@ -1,8 +1,10 @@
 """Image files of every kind, in folders and zip archives."""
 
+import gc
 import io
 import logging
 import os
+import warnings
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -127,6 +129,14 @@ def test_links_are_followed_but_not_in_circles(tmp_path):
     assert dataset.meta.class_names == ("a", "b")
     assert len(dataset) == 4
     assert any("dead.png" in note for note in dataset.meta.notes)
+
+
+def test_a_run_inside_of_the_folder_is_not_read_as_images(tmp_path):
+    fill(tmp_path, ["1.png", "2.png", "runs/mine/figures/paths.png"])
+    assert len(load_dataset(tmp_path)) == 3
+    for name in ("config.toml", "environment.json"):
+        (tmp_path / "runs" / "mine" / name).write_text("")
+    assert len(load_dataset(tmp_path)) == 2
 
 
 def test_an_empty_folder_is_an_error(tmp_path):
@@ -457,3 +467,14 @@ def test_a_cache_that_cannot_be_written_names_the_remedy(large_folder, tmp_path)
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(DataError, match="TRANSOP_CACHE"):
         load_dataset(large_folder, cache_dir=tmp_path / "file")
+
+
+def test_an_archive_is_closed_when_it_has_been_read(tmp_path):
+    with zipfile.ZipFile(tmp_path / "some.zip", "w") as archive:
+        archive.writestr("one.png", encoded(noise()))
+    np.savez(tmp_path / "some.npz", images=np.zeros((3, 8, 8), np.uint8))
+    for name in ("some.zip", "some.npz"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ResourceWarning)
+            load_dataset(tmp_path / name)
+            gc.collect()

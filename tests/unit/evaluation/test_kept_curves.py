@@ -49,6 +49,10 @@ def test_scales_that_spare_identity_beat_a_fixed_scale_of_the_same_length(plane)
     assert ours.coverage[0] <= 0.51  # it moves along one direction only
 
 
+def test_a_single_point_has_no_spread_that_moves_could_cover():
+    assert float(spread_covered(torch.ones(1, 3), torch.zeros(1, 3))) == 0
+
+
 def test_given_names_are_what_must_be_kept(plane):
     operators, points = plane
     wrong = 1 - side(points).argmax(1)

@@ -3,12 +3,18 @@
 import pytest
 import torch
 
+from transop.evaluation import spread_covered
 from transop.inference import gauss_newton, infer_coefficients
+from transop.learning import mean_length
+from transop.learning.step import real_part_excess, real_part_gradient
+from transop.networks.modules import _principal
 from transop.operators import eigenvalues, largest_real_part, transport, transport_path
+from transop.training.distillation import _samples
 
 MPS = torch.device("mps")
 ORIGINAL_TO = torch.Tensor.to
 LACKING = (
+    torch.linalg.eig,
     torch.linalg.eigvals,
     torch.linalg.matrix_exp,
     torch.linalg.cholesky_ex,
@@ -62,7 +68,8 @@ class FakeMps(torch.Tensor):
         if target == torch.float64:
             raise TypeError("MPS has no float64")
         with torch._C.DisableTorchFunctionSubclass():
-            kind = target if isinstance(target, torch.dtype) else tensor.dtype
+            other = getattr(target, "dtype", tensor.dtype)  # of a tensor to be like
+            kind = target if isinstance(target, torch.dtype) else other
             return wrapped(plain(tensor).to(kind))
 
 
@@ -133,3 +140,32 @@ def test_eigenvalues_and_exponentials_run_where_they_can(on_mps):
     far = torch.tensor([0.0, 500.0])
     path = transport_path(moved[0], moved[1], moved[2], on_mps(far))
     torch.testing.assert_close(path.cpu(), transport_path(operators, coefficients, points, far))
+
+
+DOUBLE = {
+    "the scale of vectors": lambda operators, z0, z1: mean_length(z0),
+    "real parts": lambda operators, z0, z1: real_part_excess(operators, 0.1),
+    "their gradient": lambda operators, z0, z1: real_part_gradient(operators, 0.1),
+    "the spread that moves cover": lambda operators, z0, z1: spread_covered(z0, z1),
+    "principal directions": lambda operators, z0, z1: _principal(z0)[0],
+}
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize("compute", DOUBLE.values(), ids=DOUBLE)
+def test_what_needs_double_precision_runs_where_there_is_some(compute, on_mps):
+    found = compute(*map(on_mps, problem()))
+    torch.testing.assert_close(plain(found), compute(*problem()))
+
+
+class Seeds:
+    def generator(self, *names):
+        return torch.Generator().manual_seed(0)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_what_a_distilled_classifier_learns_from_lies_where_the_latents_are(on_mps):
+    operators, points, _ = problem()
+    drawn = [_samples(Seeds(), *pair, 0.1, 20, "samples") for pair in
+             ((operators, points), (on_mps(operators), on_mps(points)))]  # fmt: skip
+    torch.testing.assert_close(drawn[1].cpu(), drawn[0])

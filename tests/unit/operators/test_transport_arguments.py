@@ -7,7 +7,7 @@ import torch
 
 from transop.errors import UserError
 from transop.operators import transport, transport_path
-from transop.operators.series import plan_series
+from transop.operators.series import build_generator, plan_series
 
 
 def small_flow(dtype=torch.float32):
@@ -88,6 +88,22 @@ def test_without_gradients_a_huge_batch_is_moved_in_chunks(monkeypatch):
     torch.testing.assert_close(transport(operators, coefficients, points), whole)
     shared = transport(operators, coefficients, points[:1])
     torch.testing.assert_close(shared[0], whole[0])
+
+
+def test_without_gradients_many_paths_are_followed_in_chunks(monkeypatch):
+    operators, coefficients, points = small_flow(torch.float64)
+    times = torch.tensor([0.0, 1.5], dtype=torch.float64)
+    whole = transport_path(operators, coefficients, points, times)
+    module, held = import_module("transop.operators.transport"), []
+
+    def build(operators, coefficients):
+        held.append(len(coefficients))
+        return build_generator(operators, coefficients)
+
+    monkeypatch.setattr(module, "_CHUNK_ENTRIES", 2 * operators.shape[-1] ** 2)
+    monkeypatch.setattr(module, "build_generator", build)
+    torch.testing.assert_close(transport_path(operators, coefficients, points, times), whole)
+    assert max(held) == 2
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -223,6 +223,14 @@ def test_fine_tuning_lowers_the_joint_objective_and_keeps_its_sparsity_weight(
     assert not model.autoencoder.training
 
 
+def test_the_size_of_latents_is_known_before_the_operators_first_turn(make_session, bars, model):
+    session = make_session(*FINE, "fine_tuning.epochs=0.125")  # one step, of the network
+    fine_tune(session, model, bars, NeighbourPairs(bars))
+    (size,) = (r["latent_magnitude"] for r in session.folder.read_metrics() if "living" in r)
+    latents = encode_split(model.autoencoder, bars) / model.latent_scale
+    assert size == pytest.approx(float(latents.norm(dim=1).mean()), rel=0.2)
+
+
 @pytest.mark.parametrize("beyond", [0, 1])
 def test_fine_tuning_continues_to_the_same_bits(make_session, bars, beyond):
     settings = [*FINE, f"beyond_paper.beyond_weight={beyond}"]

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import transop
 from transop.config import load_settings
@@ -36,6 +37,12 @@ def test_the_plan_is_toml_that_train_accepts(bars, tmp_path):
     assert load_settings(file) == plan.settings
     assert tomllib.loads(file.read_text())["operators"]["objective"] == "data"
     assert images.image_shape == (1, 16, 16)
+
+
+def test_trials_leave_global_randomness_alone(bars):
+    state = torch.random.get_rng_state()
+    make_plan(unlabelled(bars), 1)
+    assert torch.equal(torch.random.get_rng_state(), state)
 
 
 def test_the_estimate_stays_within_the_minutes_and_more_minutes_mean_more_steps(bars):

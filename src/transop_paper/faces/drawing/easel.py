@@ -139,11 +139,11 @@ class Canvas:
         self.image.add_(amount.unsqueeze(1))
 
 
-def light_on(sitter: Sitter, strength: float = 1.0) -> Field:
+def light_on(sitter: Sitter) -> Field:
     """Tell how lit the head's surface is: about 1 facing the lamp, near 0 turned away."""
     right, down, front = sitter.normal
     angle = 0.9 * sitter["light_direction"]
     lamp_x, lamp_y, lamp_z = torch.sin(angle) * 0.85, -0.42, torch.cos(angle) * 0.85
     norm = math.sqrt(0.85**2 + 0.42**2)
     facing = (right * lamp_x + down * lamp_y + front * lamp_z) / norm
-    return (0.5 + 0.5 * strength * facing).clamp(0.0, 1.0)
+    return (0.5 + 0.5 * facing).clamp(0.0, 1.0)
