@@ -96,8 +96,10 @@ def fit_table(X=Z, *, pairs=None, features=None, y=None, t=(0.0,), multiplier=1.
 
 def learn_from_few(images=X, labels=(0, 1, 0, 1, -1, -1), model=MODEL, n_folds=0, **options):
     """Learn a classifier in one step."""
-    few = {"settings": Consistency(n_steps=1, n_labelled=2, n_unlabelled=2)} | options
-    learn_from_few_labels(images, model, labels, n_folds=n_folds, **few).predict(X)
+    short = Consistency(n_steps=1, n_labelled=2, n_unlabelled=2)
+    if options.get("settings") is None:  # the default would train for long
+        options["settings"] = short
+    learn_from_few_labels(images, model, labels, n_folds=n_folds, **options).predict(X)
 
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (12, 16, 16), np.uint8)
