@@ -48,7 +48,7 @@ def fit(
     out: str | Path | None = None,
     overrides: Iterable[str] = (),
     seed: int | None = None,
-    device: str | None = None,
+    device: str | torch.device | None = None,
     resume: bool = False,
     progress: Progress | None = None,
 ) -> ManifoldAutoencoder:
@@ -70,6 +70,8 @@ def fit(
     """
     resume = check_flag("resume", resume)
     place = None if out is None else check_path("out", out)
+    if isinstance(device, torch.device):
+        device = str(device)
     check_kind("device", device, str, optional=True)
     check_callable("progress", progress, n_arguments=3, optional=True)
     if minutes is not None:
