@@ -39,7 +39,8 @@ def held_out_rows(dataset: ImageDataset, most: int = 10_000) -> np.ndarray:
 
 def spread_out(rows: Int[np.ndarray, " n"], most: int) -> Int[np.ndarray, " m"]:
     """Choose at most so many rows, evenly spaced: images of a folder come class after class."""
-    return rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)]
+    chosen: np.ndarray = rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)]
+    return chosen
 
 
 def same_class_pairs(
