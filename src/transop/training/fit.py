@@ -31,7 +31,7 @@ from transop.training.fine_tuning import fine_tune
 from transop.training.latents import check_backbone, encode_in, make_pairs
 from transop.training.operators import choose_weights, recall_weights, train_operators
 from transop.training.own_modules import build_own_model, own_modules
-from transop.training.phases import Phase, TrainingPlan, train_phases
+from transop.training.phases import Phase, TrainingPlan, refuse_run, train_phases
 from transop.training.plan import FitPlan, make_plan, most_epochs
 from transop.training.session import Deadline, Session
 
@@ -131,6 +131,8 @@ def train(
 def _fit_in_time(
     source: Any, minutes: float, out: Path | None, seed: int, device: str, progress: Progress
 ) -> ManifoldAutoencoder:
+    if out is not None:
+        refuse_run(RunFolder(out))  # before time is spent on a plan
     start, named = time.monotonic(), isinstance(source, str | Path)
     given = source if named else load_dataset(source, progress=progress)
     plan, images = make_plan(given, minutes, seed=seed, device=device, progress=progress)
