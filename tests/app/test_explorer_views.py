@@ -1,6 +1,7 @@
 """What the views Path, Map, Augment and Run compute, without a page."""
 
 import zipfile
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from PIL import Image
 
 from transop.errors import UserError
-from transop_app.explorer import ExploredRun
+from transop_app.explorer import ExploredRun, opened
 from transop_app.explorer.augment import augment_images
 from transop_app.explorer.latent_map import draw_map
 from transop_app.explorer.opened import NINE_IN_TEN
@@ -76,6 +77,13 @@ def test_the_map_shows_the_two_widest_directions(run):
     spread = np.linalg.eigvalsh(np.cov(found.points.T))
     np.testing.assert_allclose(spread, total[-2:], rtol=1e-6)
     assert found.share == pytest.approx(total[-2:].sum() / total.sum())
+
+
+def test_the_map_shows_all_classes_where_these_come_one_after_another(full_run, monkeypatch):
+    run = ExploredRun.open(full_run)
+    run.images = replace(run.images, labels=np.sort(run.images.labels))
+    monkeypatch.setattr(opened, "_LOOKED_AT", 9)
+    assert np.bincount(draw_map(run).labels).tolist() == [3, 3, 3]
 
 
 def test_the_map_and_the_sliders_name_the_same_ranges(run):

@@ -94,7 +94,7 @@ def test_before_there_is_a_model_the_settings_say_what_it_will_be(run):
     (run / "config.json").unlink()
     text = " ".join(parse(render_report(run)).text)
     assert f"width {load_settings('demo').autoencoder.width}" in text
-    assert "None" not in text
+    assert "None, width" not in text
     settings = load_settings("demo", ["autoencoder.factory=mine:make"])
     write_atomically(run / "config.toml", settings.to_toml().encode())
     assert "mine:make" in " ".join(parse(render_report(run)).text)

@@ -26,6 +26,7 @@ from transop.evaluation.reconstruction import (
     held_out_rows,
     reconstruction_error,
     same_class_pairs,
+    spread_out,
 )
 
 __all__ = [
@@ -50,4 +51,5 @@ __all__ = [
     "reconstruction_error",
     "same_class_pairs",
     "spread_covered",
+    "spread_out",
 ]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from transop.data import ImageDataset
 from transop.errors import UserError
-from transop.evaluation.reconstruction import held_out_rows
+from transop.evaluation.reconstruction import spread_out
 from transop.identity import Identity, describe_identity
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent
@@ -118,7 +118,7 @@ def measure_invariance(
             f"data set '{dataset.meta.name}' has no labels and the model no classifier that names "
             "classes, so there is nothing to average over; use images with classes"
         )
-    rows = held_out_rows(dataset, n_images)
+    rows = spread_out(dataset.splits[dataset.held_out_split], n_images)
     latents, labels = _encode(model, dataset, rows, given, progress)
     scales = model.scales_at(latents).cpu()[:, living]
     matrices = model.operators.operators[living.to(latents.device)]

@@ -37,6 +37,12 @@ def held_out_rows(dataset: ImageDataset, most: int = 10_000) -> np.ndarray:
     return dataset.splits[dataset.held_out_split][:most]
 
 
+def spread_out(rows: Int[np.ndarray, " n"], most: int) -> Int[np.ndarray, " m"]:
+    """Choose at most so many rows, evenly spaced: images of a folder come class after class."""
+    chosen: np.ndarray = rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)]
+    return chosen
+
+
 def same_class_pairs(
     labels: Int[np.ndarray, " n"], n_per_class: int, generator: torch.Generator
 ) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:

@@ -224,8 +224,8 @@ class LatentModel(nn.Module):
                 "from_modules, or images to model.remember(...)"
             )
         raw, images = self._remembered
-        places = (raw + self._origin) / self.latent_scale
-        return images[torch.cdist(points, places.to(points)).argmin(1).to(images.device)]
+        places = (raw.to(points) + self._origin) / self.latent_scale
+        return images[torch.cdist(points, places).argmin(1).to(images.device)]
 
     def transport(
         self,

@@ -31,7 +31,7 @@ from transop.training.fine_tuning import fine_tune
 from transop.training.latents import check_backbone, encode_in, make_pairs
 from transop.training.operators import choose_weights, recall_weights, train_operators
 from transop.training.own_modules import build_own_model, own_modules
-from transop.training.phases import Phase, TrainingPlan, train_phases
+from transop.training.phases import Phase, TrainingPlan, refuse_run, train_phases
 from transop.training.plan import FitPlan, make_plan, most_epochs
 from transop.training.session import Deadline, Session
 
@@ -48,7 +48,7 @@ def fit(
     out: str | Path | None = None,
     overrides: Iterable[str] = (),
     seed: int | None = None,
-    device: str | None = None,
+    device: str | torch.device | None = None,
     resume: bool = False,
     progress: Progress | None = None,
 ) -> ManifoldAutoencoder:
@@ -70,6 +70,8 @@ def fit(
     """
     resume = check_flag("resume", resume)
     place = None if out is None else check_path("out", out)
+    if isinstance(device, torch.device):
+        device = str(device)
     check_kind("device", device, str, optional=True)
     check_callable("progress", progress, n_arguments=3, optional=True)
     if minutes is not None:
@@ -129,6 +131,8 @@ def train(
 def _fit_in_time(
     source: Any, minutes: float, out: Path | None, seed: int, device: str, progress: Progress
 ) -> ManifoldAutoencoder:
+    if out is not None:
+        refuse_run(RunFolder(out))  # before time is spent on a plan
     start, named = time.monotonic(), isinstance(source, str | Path)
     given = source if named else load_dataset(source, progress=progress)
     plan, images = make_plan(given, minutes, seed=seed, device=device, progress=progress)

@@ -145,16 +145,21 @@ def _conclude(
     session.folder.drop_checkpoints(phase)
 
 
-def _prepare(settings: Settings, folder: RunFolder, resume: bool) -> None:
-    """Write what describes the run, or check that it is the run to continue."""
-    if resume and folder.config_file.exists():
-        _check_same_settings(settings, folder)
-        return
+def refuse_run(folder: RunFolder) -> None:
+    """Refuse a folder that holds a run already."""
     if folder.config_file.exists() or folder.model_file.exists():
         raise ArtifactError(
             f"'{folder.path}' already holds a run; continue it (resume=True, --resume) or choose "
             "another folder"
         )
+
+
+def _prepare(settings: Settings, folder: RunFolder, resume: bool) -> None:
+    """Write what describes the run, or check that it is the run to continue."""
+    if resume and folder.config_file.exists():
+        _check_same_settings(settings, folder)
+        return
+    refuse_run(folder)
     write_atomically(folder.config_file, settings.to_toml().encode())
     write_json(folder.environment_file, describe_environment(settings.runtime.seed))
 

@@ -114,12 +114,16 @@ def _conclude(ctx: typer.Context, path: Path, images: ImageDataset, plan: FitPla
 
 def quality(run: Run, images: ImageDataset, plan: FitPlan) -> list[str]:
     """Say in plain words how good the result is, and what more time would buy."""
+    import numpy as np
+
+    from transop.evaluation import spread_out
+
     merged: dict[str, Any] = {}
     for facts in run.phases.values():
         merged |= facts
-    rows = run.held_out_rows[:500]
     # A single image has no variance.
-    some = images.batch(rows if len(rows) > 1 else slice(0, 500))
+    rows = run.held_out_rows if len(run.held_out_rows) > 1 else np.arange(len(images))
+    some = images.batch(spread_out(rows, 500))
     error = float(merged["test_mse"])
     explained = 1 - error / max(float((some - some.mean(0)).square().mean()), 1e-9)
     words = "good" if explained >= _GOOD else "soft" if explained >= _FAIR else "poor"

@@ -31,7 +31,7 @@ def draw_map(run: ExploredRun) -> LatentMap:
     if points.shape[1] < 2:  # a single latent dimension lies on a line
         points = np.concatenate([points, np.zeros_like(points)], axis=1)[:, :2]
     share = float((sizes[:2] ** 2).sum() / max((sizes**2).sum(), 1e-12))
-    labels = None if run.images.labels is None else run.images.labels[: len(points)]
+    labels = None if run.images.labels is None else run.images.labels[run.shown_rows]
     scales = None
     if run.model.coefficient_encoder is not None:
         scales = run.model.scales_at(run.shown_latents).cpu().numpy()[:, run.living_operators]

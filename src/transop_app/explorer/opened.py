@@ -12,6 +12,7 @@ from torch import Tensor
 
 from transop.data import ImageDataset
 from transop.errors import UserError
+from transop.evaluation import spread_out
 from transop.run import Run
 
 logger = logging.getLogger(__name__)
@@ -54,11 +55,15 @@ class ExploredRun(Run):
             return None
 
     @cached_property
+    def shown_rows(self) -> np.ndarray:
+        """Held-out images that stand for all of them."""
+        return spread_out(self.rows(), _LOOKED_AT)
+
+    @cached_property
     def shown_latents(self) -> Float[Tensor, "n d"] | None:
-        """Latent points of the first held-out images, or None without images."""
-        if self.images is None:
-            return None
-        return self.model.encode(self.images.batch(slice(0, _LOOKED_AT)))
+        """Latent points of these images, or None without images."""
+        images = self.images
+        return None if images is None else self.model.encode(images.batch(self.shown_rows))
 
     @cached_property
     def reach(self) -> list[float]:

@@ -49,6 +49,11 @@ def test_scales_are_averaged_over_test_images_and_living_operators(model, datase
     assert all(found.examples[k] in dataset.splits["test"] for k in range(3))
 
 
+def test_a_few_images_are_of_all_classes_where_these_come_one_after_another(model, dataset):
+    dataset.labels[dataset.splits["test"]] = np.repeat([0, 1, 2], 4)
+    assert measure_invariance(model, dataset, n_images=6).counts.tolist() == [2, 2, 2]
+
+
 def test_images_without_labels_are_named_by_the_classifier(model, dataset):
     bare = ImageDataset(dataset.images, None, dataset.splits, DatasetMeta("noise", "drawn"))
     found = measure_invariance(model, bare)

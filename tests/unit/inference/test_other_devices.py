@@ -7,6 +7,7 @@ from transop.evaluation import spread_covered
 from transop.inference import gauss_newton, infer_coefficients
 from transop.learning import mean_length
 from transop.learning.step import real_part_excess, real_part_gradient
+from transop.model import ManifoldAutoencoder
 from transop.networks.modules import _principal
 from transop.operators import eigenvalues, largest_real_part, transport, transport_path
 from transop.training.distillation import _samples
@@ -21,6 +22,9 @@ LACKING = (
     torch.Tensor.double,
     torch.Tensor.numpy,
 )
+
+
+INDEXING = ("__getitem__", "__setitem__", "copy_")  # what takes tensors of two devices
 
 
 def plain(value):
@@ -56,6 +60,11 @@ class FakeMps(torch.Tensor):
             return cls._to(*args, **kwargs)
         if kwargs.get("dtype") == torch.float64:
             raise TypeError("MPS has no float64")
+        if function.__name__ not in INDEXING and any(
+            isinstance(value, torch.Tensor) and not isinstance(value, FakeMps) and value.ndim
+            for value in args
+        ):
+            raise RuntimeError(f"{function.__name__}: tensors are on the CPU and on MPS")
         if kwargs.get("device") == MPS:
             del kwargs["device"]
         with torch._C.DisableTorchFunctionSubclass():
@@ -169,3 +178,12 @@ def test_what_a_distilled_classifier_learns_from_lies_where_the_latents_are(on_m
     drawn = [_samples(Seeds(), *pair, 0.1, 20, "samples") for pair in
              ((operators, points), (on_mps(operators), on_mps(points)))]  # fmt: skip
     torch.testing.assert_close(drawn[1].cpu(), drawn[0])
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_a_model_that_was_moved_finds_the_images_it_remembers(on_mps):
+    images = problem()[1]
+    model = ManifoldAutoencoder.from_modules(torch.nn.Identity(), images=images, n_operators=2)
+    points = model.encode(images[[3, 1]])
+    model.autoencoder.origin = on_mps(model.autoencoder.origin)
+    assert torch.equal(model._nearest(on_mps(points)), images[[3, 1]])

@@ -190,3 +190,5 @@ def test_images_that_cannot_be_learned_from_are_refused(tmp_path):
 def test_a_device_that_is_not_there_is_refused(bars):
     with pytest.raises(SettingsError, match=r"runtime\.device = 'tpu'"):
         fit(bars, overrides=TINY, device="tpu")
+    with pytest.raises(SettingsError, match=r"runtime\.device = 'vulkan'"):
+        fit(bars, overrides=TINY, device=torch.device("vulkan"))

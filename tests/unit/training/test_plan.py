@@ -1,3 +1,4 @@
+import sys
 import tomllib
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ import torch
 import transop
 from transop.config import load_settings
 from transop.data import DatasetMeta, ImageDataset
-from transop.errors import SettingsError, UserError
+from transop.errors import ArtifactError, SettingsError, UserError
 from transop.training import plan as planning
 from transop.training.plan import make_plan, with_epochs
 
@@ -101,6 +102,13 @@ def test_fit_with_minutes_goes_through_all_phases_and_keeps_what_it_did(
     assert run.phases["operators"]["sparsity_weight"] == pytest.approx(model.sparsity_weight)
     assert run.settings.recipe == "fit"
     assert run.settings.operators.epochs == 20, "the clock allowed all that is useful"
+
+
+def test_a_run_that_exists_is_refused_before_anything_is_planned(bars, tmp_path, monkeypatch):
+    (tmp_path / "config.toml").write_text("")
+    monkeypatch.setattr(sys.modules["transop.training.fit"], "make_plan", None)
+    with pytest.raises(ArtifactError, match="already holds a run"):
+        transop.fit(bars, minutes=1, out=tmp_path)
 
 
 def test_minutes_and_a_recipe_exclude_each_other(bars):

@@ -109,8 +109,8 @@ def _colours(run: ExploredRun, found: LatentMap, by: str) -> tuple[list[str], st
 def _about(run: ExploredRun, found: LatentMap, point: int) -> str:
     """Show one point's image and its ranges."""
     assert run.images is not None
-    image = run.images.batch([point])[0].numpy()
-    words = f"image {point + 1}"
+    row = int(run.shown_rows[point])
+    image, words = run.images.batch([row])[0].numpy(), f"image {row + 1}"
     if found.labels is not None:
         words += f", class {run.class_names[int(found.labels[point])]}"
     if found.scales is None:
