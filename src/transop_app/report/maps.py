@@ -9,11 +9,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from transop.colours import COLOURS
-from transop.plotting.images import Block, draw_block
-from transop.plotting.style import SCALE_MAP, look, new_figure, split_columns
+from transop.plotting import SCALE_MAP, Block, draw_block, look, new_figure, split_columns
 
 HIGH, LOW = "#c9a400", "#33638d"  # the two ends of the map, dark enough to be read as text
 
@@ -43,13 +40,6 @@ def heat_map(
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=7.5, length=2)
     bar.set_label(colour_label, fontsize=8)
-
-
-def outline_cell(axes: Axes, row: int, column: int) -> None:
-    """Draw a frame around one cell of a heat map."""
-    frame = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, clip_on=False)
-    frame.set(edgecolor=COLOURS[1], linewidth=2.0, zorder=5)  # above the white grid
-    axes.add_patch(frame)
 
 
 def scale_map(
