@@ -22,11 +22,7 @@ from transop.networks.autoencoder import (
 from transop.networks.classifiers import CoefficientEncoder, LatentClassifier, LeNet
 from transop.networks.efficientnet_lite import load_published_weights
 from transop.networks.folded import FoldedAutoencoder, in_chunks
-from transop.networks.modules import (
-    ModuleAutoencoder,
-    PrincipalDirections,
-    make_autoencoder,
-)
+from transop.networks.modules import ModuleAutoencoder, PrincipalDirections, make_autoencoder
 
 __all__ = [
     "AUTOENCODERS",
