@@ -171,27 +171,6 @@ def open_run_data(
     return images
 
 
-def load_and_record(
-    folder: RunFolder,
-    settings: Settings,
-    *,
-    dataset: Any = None,
-    writes: bool = True,
-    progress: Progress = silent,
-) -> ImageDataset:
-    """Load the images of a run that starts or goes on; the first time, record what they are.
-
-    ``writes`` says whether this process writes the record; the other arguments are those of
-    `load_run_data`.
-    """
-    if DataRecord.read(folder) is not None:
-        return open_run_data(folder, settings, dataset=dataset, progress=progress)
-    images = load_run_data(settings, dataset=dataset, progress=progress)
-    if writes:
-        DataRecord.of(images, settings.data.source).write(folder)
-    return images
-
-
 def _require_enough_data(latent_dimension: int, images: ImageDataset) -> None:
     """Refuse more latent dimensions than there are pixels, or than images to fill them."""
     n_values, n_images = int(np.prod(images.image_shape)), len(images.splits["train"])

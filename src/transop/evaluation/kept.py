@@ -189,7 +189,7 @@ def spread_covered(latents: Float[Tensor, "n d"], moved: Float[Tensor, "n d"]) -
     spread = (centred @ directions.T).abs().mean(0)
     moves = ((moved - latents).double() @ directions.T).abs().mean(0)
     kept = spread > 1e-6 * spread.max()  # a direction in which the data has no extent says nothing
-    shares = (moves[kept] / spread[kept]).clamp_max(1)
+    shares: Tensor = (moves[kept] / spread[kept]).clamp_max(1)
     return shares.mean() if len(shares) else shares.sum()  # a single point has no spread
 
 

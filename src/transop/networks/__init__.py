@@ -53,10 +53,7 @@ AUTOENCODERS: dict[str, AutoencoderBuilder] = {
     "deep": deep,
 }
 _FITTING = {28: "mnist", 32: "conv32"}  # for "auto": by image size, "conv" for all others
-CLASSIFIERS: dict[str, Callable[..., nn.Module]] = {
-    "lenet": LeNet,
-    "latent-mlp": LatentClassifier,
-}
+CLASSIFIERS: dict[str, Callable[..., nn.Module]] = {"lenet": LeNet, "latent-mlp": LatentClassifier}
 
 
 @dataclass(frozen=True)

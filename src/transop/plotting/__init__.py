@@ -25,7 +25,6 @@ from transop.plotting.style import (
     look,
     new_figure,
     render_figure,
-    split_columns,
     split_rows,
     write_figure,
 )
@@ -53,7 +52,6 @@ __all__ = [
     "look",
     "new_figure",
     "render_figure",
-    "split_columns",
     "split_rows",
     "write_figure",
 ]

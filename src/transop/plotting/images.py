@@ -72,10 +72,7 @@ def contact_sheet(rows: Float[np.ndarray, "n k c h w"]) -> Figure:
 
 
 def image_blocks(
-    page: Sequence[Sequence[Block]],
-    *,
-    headings: Sequence[str] = (),
-    cell_inches: float = 0.34,
+    page: Sequence[Sequence[Block]], *, headings: Sequence[str] = (), cell_inches: float = 0.34
 ) -> Figure:
     """Lay rows of blocks out on a page, all images ``cell_inches`` wide.
 

@@ -64,12 +64,6 @@ def split_rows(figure: Figure | SubFigure, heights: Sequence[float]) -> list[Sub
     return list(parts.flat)
 
 
-def split_columns(figure: Figure | SubFigure, widths: Sequence[float]) -> list[SubFigure]:
-    """Split a figure into parts beside each other, with the given ratios of width."""
-    parts: Any = figure.subfigures(1, len(widths), squeeze=False, width_ratios=widths)
-    return list(parts.flat)
-
-
 def render_figure(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     """Turn a figure into the bytes of a file; the same figure gives the same bytes."""
     buffer = BytesIO()

@@ -138,12 +138,7 @@ class Loop:
         if rate is not None:
             options.setdefault("explain", lambda: f"lower {phase}.learning_rate (now {rate:g})")
         loop = cls(
-            session,
-            phase,
-            n_steps,
-            steps_per_epoch=per_epoch,
-            items_per_step=batch_size,
-            **options,
+            session, phase, n_steps, steps_per_epoch=per_epoch, items_per_step=batch_size, **options
         )
         loop._settings, loop._visited = settings, visited
         return loop

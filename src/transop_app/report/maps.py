@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
-from transop.plotting import SCALE_MAP, Block, draw_block, look, new_figure, split_columns
+from transop.plotting import SCALE_MAP, Block, draw_block, look, new_figure
 
 HIGH, LOW = "#c9a400", "#33638d"  # the two ends of the map, dark enough to be read as text
 
@@ -40,6 +40,12 @@ def heat_map(
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=7.5, length=2)
     bar.set_label(colour_label, fontsize=8)
+
+
+def split_columns(figure: Figure | SubFigure, widths: Sequence[float]) -> list[SubFigure]:
+    """Split a figure into parts beside each other, with the given ratios of width."""
+    parts: Any = figure.subfigures(1, len(widths), squeeze=False, width_ratios=widths)
+    return list(parts.flat)
 
 
 def scale_map(
