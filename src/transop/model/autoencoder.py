@@ -25,8 +25,8 @@ from transop.inputs import (
 )
 from transop.model.latent import LatentModel
 from transop.model.parts import OwnModules, build_parts, check_shapes
-from transop.networks import ModuleAutoencoder, make_autoencoder, prefer_channels_last
-from transop.networks.modules import Call
+from transop.networks import ModuleAutoencoder, prefer_channels_last
+from transop.networks.modules import Call, make_autoencoder
 from transop.operators import TransportOperators
 
 

@@ -220,19 +220,13 @@ def make_autoencoder(
     decoder: Call | None,
     images: Float[Tensor, "b ..."],
     *,
-    dimension: int | None = None,
-    explained: float = 0.95,
-    frozen: bool = True,
+    dimension: int | None,
+    explained: float,
+    frozen: bool,
 ) -> ModuleAutoencoder:
     """Try the modules on a few inputs and choose the directions that operators act on.
 
-    Args:
-        encoder: inputs to latents of any shape.
-        decoder: latents to inputs, or None.
-        images: inputs to try them on; large latents need many to find their directions.
-        dimension: how many principal directions to use; chosen by ``explained`` if left out.
-        explained: share of the variance that they must cover, where the data allow it.
-        frozen: keep the modules' weights as they are.
+    The arguments are those of `transop.ManifoldAutoencoder.from_modules`.
     """
     sample = images[:: max(1, len(images) // _MOST_TRIED)][:_MOST_TRIED]
     latents = _try(encoder, sample)

@@ -26,7 +26,6 @@ from transop.plotting.style import (
     new_figure,
     render_figure,
     split_rows,
-    write_figure,
 )
 
 __all__ = [
@@ -53,5 +52,4 @@ __all__ = [
     "new_figure",
     "render_figure",
     "split_rows",
-    "write_figure",
 ]

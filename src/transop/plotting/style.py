@@ -1,17 +1,15 @@
-"""The look all figures share, and how they reach the disk."""
+"""The look all figures share, and the files they become."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from io import BytesIO
-from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.figure import Figure, SubFigure
 
-from transop.artifacts import write_atomically
 from transop.colours import COLOURS
 
 INK = "#222222"
@@ -71,9 +69,3 @@ def render_figure(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     with look():
         figure.savefig(buffer, format=kind, metadata=metadata)
     return buffer.getvalue()
-
-
-def write_figure(figure: Figure, file: Path) -> None:
-    """Write a figure to one file, as SVG if its name says so and as PNG otherwise."""
-    kind: Literal["png", "svg"] = "svg" if file.suffix.lower() == ".svg" else "png"
-    write_atomically(file, render_figure(figure, kind))

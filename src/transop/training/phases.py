@@ -35,25 +35,20 @@ logger = logging.getLogger(__name__)
 
 # A phase changes the model in place and returns the numbers worth keeping.
 Phase = Callable[[Session, Any, ImageDataset], dict[str, Any]]
-
-
 Trained = TypeVar("Trained")
 
 
 @dataclass(frozen=True)
 class TrainingPlan(Generic[Trained]):
-    """What a run trains. All three must be importable by name: processes are started with them.
+    """What a run trains. All of it must be importable by name: processes are started with it."""
 
-    Attributes:
-        load: opens the model that a run has stored so far.
-        build: gives the untrained model: a module with ``phases`` and ``save_pretrained``.
-        phases: names the phases in order; a phase whose name the model remembers is left out.
-        deadlines: asked when a phase begins; gives None unless it is to end by the clock.
-    """
-
+    # Opens the model that a run has stored so far.
     load: Callable[[Settings, Path, torch.device | None], Trained]
+    # Gives the untrained model: a module with ``phases`` and ``save_pretrained``.
     build: Callable[[Session, ImageDataset], Trained]
+    # Names the phases in order; a phase whose name the model remembers is left out.
     phases: Callable[[Settings, ImageDataset], dict[str, Phase]]
+    # Asked when a phase begins; gives None unless it is to end by the clock.
     deadlines: Callable[[str], Deadline | None] = no_deadline
 
 

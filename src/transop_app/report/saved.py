@@ -7,13 +7,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from transop.artifacts import write_atomically
 from transop.plotting import render_figure
+
+
+def write_figure(figure: Figure, file: Path) -> None:
+    """Write a figure to one file, as SVG if its name says so and as PNG otherwise."""
+    kind: Literal["png", "svg"] = "svg" if file.suffix.lower() == ".svg" else "png"
+    write_atomically(file, render_figure(figure, kind))
 
 
 @dataclass(frozen=True)
