@@ -129,11 +129,8 @@ def load_run_data(
     )
     if wanted.image_size is None and not _SMALLEST <= images.image_size <= _LARGEST:
         size = _SMALLEST if images.image_size < _SMALLEST else _USUAL
-        logger.warning(
-            "images of %d pixels are resized to %d (data.image_size chooses another size)",
-            images.image_size,
-            size,
-        )
+        message = "images of %d pixels are resized to %d (data.image_size chooses another size)"
+        logger.warning(message, images.image_size, size)
         images = load_dataset(images, image_size=size)
     if wanted.limit is not None and wanted.limit < len(images.splits["train"]):
         fewer = {**images.splits, "train": np.sort(images.splits["train"])[: wanted.limit]}

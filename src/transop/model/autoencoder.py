@@ -104,11 +104,8 @@ class ManifoldAutoencoder(LatentModel):
         description = check_description(config, f"'{origin}'")
         check_shapes(description, weights, given)
         try:
-            model = cls(
-                **build_parts(description, given),
-                **description.numbers(),
-                classifier_recipe=config["classifier"],
-            )
+            numbers = {**description.numbers(), "classifier_recipe": config["classifier"]}
+            model = cls(**build_parts(description, given), **numbers)
             prefer_channels_last(model)
             if model.classifier is None:
                 weights = {k: v for k, v in weights.items() if not k.startswith("classifier.")}

@@ -67,12 +67,8 @@ class PrincipalDirections(nn.Module):
         found = cls(k, width, round(float(shares[k - 1]), 4))
         found.centre.copy_(centre)
         found.directions.copy_(vectors[:k])
-        logger.info(
-            "operators act on %d principal directions of %d; they explain %.1f %% of the variance",
-            k,
-            width,
-            100 * found.explained,
-        )
+        where, share = f"{k} principal directions of {width}", 100 * found.explained
+        logger.info("operators act on %s; they explain %.1f %% of the variance", where, share)
         return found.to(latents.device)
 
     def coordinates(self, latents: Float[Tensor, "b w"]) -> Float[Tensor, "b k"]:

@@ -16,7 +16,6 @@ INK = "#222222"
 MUTED = "#6b6b6b"
 FAINT = "#d9d9d9"
 ACCENT = COLOURS[1]
-SCALE_MAP = "viridis"  # even steps of lightness: reads the same in grey and to the colour-blind
 
 LOOK: dict[Any, Any] = {
     "axes.edgecolor": INK,

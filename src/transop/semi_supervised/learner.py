@@ -78,13 +78,8 @@ def learn_from_few_labels(
     n_labelled, n_classes = int((known >= 0).sum()), len(names)
     logger.info("%d labelled images of %d classes, %d in all", n_labelled, n_classes, len(data))
     if model is None:
-        model = fit(
-            load_dataset(_without_labels(data), split="random", seed=seed),
-            minutes=minutes,
-            out=out,
-            seed=seed,
-            progress=progress,
-        )
+        unnamed = load_dataset(_without_labels(data), split="random", seed=seed)
+        model = fit(unnamed, minutes=minutes, out=out, seed=seed, progress=progress)
         data = load_dataset(data, image_size=model.image_shape[1])
     if missing_modules("perceptual"):
         logger.warning(

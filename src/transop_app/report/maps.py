@@ -10,8 +10,9 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
-from transop.plotting import SCALE_MAP, Block, draw_block, look, new_figure
+from transop.plotting import Block, draw_block, look, new_figure
 
+SCALE_MAP = "viridis"  # even steps of lightness: reads the same in grey and to the colour-blind
 HIGH, LOW = "#c9a400", "#33638d"  # the two ends of the map, dark enough to be read as text
 
 
