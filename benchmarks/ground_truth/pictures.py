@@ -13,7 +13,8 @@ from ground_truth.measures import Features, Steps, speeds
 from ground_truth.relight import guess_lights
 from ground_truth.sets import KnownSet
 from transop.operators import transport_path
-from transop.plotting import image_grid, write_figure
+from transop.plotting import image_grid
+from transop_app.report.saved import write_figure
 
 TURN = 12  # pictures of a turn
 OBJECTS = 2  # trained ones, and unseen ones

@@ -25,18 +25,6 @@ from transop.errors import SettingsError, UserError
 if TYPE_CHECKING:
     from transop.model import ManifoldAutoencoder
 
-__all__ = [
-    "Communities",
-    "Identity",
-    "Source",
-    "agreement",
-    "choose_source",
-    "describe_identity",
-    "find_communities",
-    "has_labels",
-    "neighbour_graph",
-]
-
 Source = Literal["labels", "classifier", "graph"]
 FEWEST_IMAGES = 60  # a graph of fewer has no parts worth the name
 # Measured on MNIST and Fashion-MNIST: six communities keep less identity than ten, twenty too.

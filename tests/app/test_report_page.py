@@ -10,9 +10,10 @@ import pytest
 from transop.artifacts import RunFolder, write_atomically, write_json
 from transop.config import load_settings
 from transop.errors import ArtifactError
-from transop.plotting import About, image_grid, save_figure
+from transop.plotting import image_grid
 from transop_app.report import render_report, write_report
 from transop_app.report.describe import duration
+from transop_app.report.saved import About, save_figure
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 

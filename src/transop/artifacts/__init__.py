@@ -3,13 +3,7 @@
 from transop.artifacts.mapped import map_rows, write_rows
 from transop.artifacts.pretrained import read_pretrained, write_pretrained
 from transop.artifacts.run_folder import RunFolder, describe_environment
-from transop.artifacts.state import (
-    load_state,
-    read_json,
-    save_state,
-    write_atomically,
-    write_json,
-)
+from transop.artifacts.state import load_state, read_json, save_state, write_atomically, write_json
 
 __all__ = [
     "RunFolder",

@@ -18,13 +18,7 @@ from typing import Any
 import torch
 from filelock import FileLock, Timeout
 
-from transop.artifacts.state import (
-    load_state,
-    read_json,
-    save_state,
-    write_atomically,
-    write_json,
-)
+from transop.artifacts.state import load_state, read_json, save_state, write_atomically, write_json
 from transop.errors import ArtifactError
 from transop.files import make_folder
 

@@ -5,10 +5,4 @@ from transop.augment.guard import Guard
 from transop.augment.start import Params, Start
 from transop.augment.transform import TransportAugment
 
-__all__ = [
-    "AugmentedDataset",
-    "Guard",
-    "Params",
-    "Start",
-    "TransportAugment",
-]
+__all__ = ["AugmentedDataset", "Guard", "Params", "Start", "TransportAugment"]

@@ -56,14 +56,11 @@ class AugmentedDataset(Dataset[Item]):
                 f"there are {len(self.images)} images but {len(self.labels)} labels; pass as many"
             )
         names = augment.guard is not None and augment.guard.knows_labels(augment.model)
-        blocks = [
-            augment.encode(
-                self._floats(block := slice(first, first + _BLOCK)),
-                self.labels[block] if names and self.labels is not None else None,
-            )
-            for first in range(0, len(self.images), _BLOCK)
-        ]
-        self._start = Start.join(blocks)
+        known = self.labels if names else None
+        blocks = [slice(i, i + _BLOCK) for i in range(0, len(self.images), _BLOCK)]
+        self._start = Start.join(
+            [augment.encode(self._floats(b), None if known is None else known[b]) for b in blocks]
+        )
 
     @property
     def latents(self) -> Float[Tensor, "n d"]:

@@ -164,12 +164,7 @@ class GuardedWalks:
 
 
 def walk_guarded(
-    networks: Executor,
-    guard: Guard,
-    draw: Draw,
-    start: Start,
-    *,
-    all_or_none: bool = False,
+    networks: Executor, guard: Guard, draw: Draw, start: Start, *, all_or_none: bool = False
 ) -> GuardedWalks:
     """Draw walks, again and shorter, until the guard accepts them or is out of attempts.
 

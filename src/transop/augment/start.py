@@ -17,17 +17,11 @@ from transop.model import ManifoldAutoencoder
 
 @dataclass(frozen=True)
 class Start:
-    """Encoded images.
+    """Encoded images."""
 
-    Attributes:
-        latents: in scaled units.
-        rest: the part of the latents that operators leave alone; None if they act on all of it.
-        names: the class that a guard's classifier must go on giving to each; None without guard.
-    """
-
-    latents: Float[Tensor, "b d"]
-    rest: Float[Tensor, "b w"] | None = None
-    names: Int[Tensor, " b"] | None = None
+    latents: Float[Tensor, "b d"]  # in scaled units
+    rest: Float[Tensor, "b w"] | None = None  # the part that operators leave alone, if any
+    names: Int[Tensor, " b"] | None = None  # what a guard must go on calling them, if there is one
 
     def rows(self, rows: Int[Tensor, " r"]) -> Start:
         """Take some of them."""

@@ -20,10 +20,7 @@ Move = Callable[[Tensor, Tensor], Tensor]  # takes coefficients and points, as `
 
 
 def walk(
-    move: Move,
-    scales: Scales,
-    latents: Float[Tensor, "b d"],
-    uniform: Float[Tensor, "#b s m"],
+    move: Move, scales: Scales, latents: Float[Tensor, "b d"], uniform: Float[Tensor, "#b s m"]
 ) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b s m"]]:
     """Take random steps, asking at every one how far the operators may go from there.
 

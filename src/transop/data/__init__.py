@@ -12,13 +12,7 @@ from transop.data.dataset import (
 )
 from transop.data.findings import require_trainable
 from transop.data.load import load_dataset
-from transop.data.picture import (
-    EXTENSIONS,
-    UnreadablePicture,
-    conform,
-    read_header,
-    read_picture,
-)
+from transop.data.picture import EXTENSIONS, UnreadablePicture, conform, read_header, read_picture
 from transop.data.pictures import Entry, decode_pictures, file_entry, open_zip, zip_entries
 from transop.data.registry import DATASETS, known_datasets
 from transop.data.request import DatasetLoader, DatasetRequest, cache_folder

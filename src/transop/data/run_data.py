@@ -129,11 +129,8 @@ def load_run_data(
     )
     if wanted.image_size is None and not _SMALLEST <= images.image_size <= _LARGEST:
         size = _SMALLEST if images.image_size < _SMALLEST else _USUAL
-        logger.warning(
-            "images of %d pixels are resized to %d (data.image_size chooses another size)",
-            images.image_size,
-            size,
-        )
+        message = "images of %d pixels are resized to %d (data.image_size chooses another size)"
+        logger.warning(message, images.image_size, size)
         images = load_dataset(images, image_size=size)
     if wanted.limit is not None and wanted.limit < len(images.splits["train"]):
         fewer = {**images.splits, "train": np.sort(images.splits["train"])[: wanted.limit]}
@@ -168,27 +165,6 @@ def open_run_data(
         )
     else:
         record.require_same(images, folder.path)
-    return images
-
-
-def load_and_record(
-    folder: RunFolder,
-    settings: Settings,
-    *,
-    dataset: Any = None,
-    writes: bool = True,
-    progress: Progress = silent,
-) -> ImageDataset:
-    """Load the images of a run that starts or goes on; the first time, record what they are.
-
-    ``writes`` says whether this process writes the record; the other arguments are those of
-    `load_run_data`.
-    """
-    if DataRecord.read(folder) is not None:
-        return open_run_data(folder, settings, dataset=dataset, progress=progress)
-    images = load_run_data(settings, dataset=dataset, progress=progress)
-    if writes:
-        DataRecord.of(images, settings.data.source).write(folder)
     return images
 
 

@@ -25,12 +25,8 @@ from transop.inputs import (
 )
 from transop.model.latent import LatentModel
 from transop.model.parts import OwnModules, build_parts, check_shapes
-from transop.networks import (
-    ModuleAutoencoder,
-    make_autoencoder,
-    prefer_channels_last,
-)
-from transop.networks.modules import Call
+from transop.networks import ModuleAutoencoder, prefer_channels_last
+from transop.networks.modules import Call, make_autoencoder
 from transop.operators import TransportOperators
 
 
@@ -108,11 +104,8 @@ class ManifoldAutoencoder(LatentModel):
         description = check_description(config, f"'{origin}'")
         check_shapes(description, weights, given)
         try:
-            model = cls(
-                **build_parts(description, given),
-                **description.numbers(),
-                classifier_recipe=config["classifier"],
-            )
+            numbers = {**description.numbers(), "classifier_recipe": config["classifier"]}
+            model = cls(**build_parts(description, given), **numbers)
             prefer_channels_last(model)
             if model.classifier is None:
                 weights = {k: v for k, v in weights.items() if not k.startswith("classifier.")}

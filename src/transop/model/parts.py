@@ -45,10 +45,8 @@ def build_parts(description: ModelDescription, given: OwnModules) -> dict[str, A
         logger.warning(
             "the model's classifier was built by %s; pass classifier= to load it", known.factory
         )
-    return {
-        **_networks(description, given),
-        "operators": TransportOperators(**description.operators.model_dump()),
-    }
+    networks = _networks(description, given)
+    return {**networks, "operators": TransportOperators(**description.operators.model_dump())}
 
 
 def _networks(description: ModelDescription, given: OwnModules) -> dict[str, nn.Module | None]:

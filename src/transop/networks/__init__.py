@@ -22,11 +22,7 @@ from transop.networks.autoencoder import (
 from transop.networks.classifiers import CoefficientEncoder, LatentClassifier, LeNet
 from transop.networks.efficientnet_lite import load_published_weights
 from transop.networks.folded import FoldedAutoencoder, in_chunks
-from transop.networks.modules import (
-    ModuleAutoencoder,
-    PrincipalDirections,
-    make_autoencoder,
-)
+from transop.networks.modules import ModuleAutoencoder, PrincipalDirections
 
 __all__ = [
     "AUTOENCODERS",
@@ -45,7 +41,6 @@ __all__ = [
     "classifier_kinds",
     "in_chunks",
     "load_published_weights",
-    "make_autoencoder",
     "prefer_channels_last",
 ]
 
@@ -57,10 +52,7 @@ AUTOENCODERS: dict[str, AutoencoderBuilder] = {
     "deep": deep,
 }
 _FITTING = {28: "mnist", 32: "conv32"}  # for "auto": by image size, "conv" for all others
-CLASSIFIERS: dict[str, Callable[..., nn.Module]] = {
-    "lenet": LeNet,
-    "latent-mlp": LatentClassifier,
-}
+CLASSIFIERS: dict[str, Callable[..., nn.Module]] = {"lenet": LeNet, "latent-mlp": LatentClassifier}
 
 
 @dataclass(frozen=True)

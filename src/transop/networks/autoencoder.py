@@ -205,9 +205,7 @@ def _assemble(
     """Put convolutions on either side of the latents, which read and write maps of two sides."""
     d, read, written = shape.latent_dimension, down[-1][1], up[0][0]
     encoder = nn.Sequential(
-        *_layers(nn.Conv2d, down),
-        nn.Flatten(),
-        nn.Linear(read * sides[0] ** 2, d),
+        *_layers(nn.Conv2d, down), nn.Flatten(), nn.Linear(read * sides[0] ** 2, d)
     )
     decoder = nn.Sequential(
         nn.Linear(d, written * sides[1] ** 2),

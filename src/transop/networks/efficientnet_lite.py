@@ -56,14 +56,8 @@ class SamePaddingConv(nn.Conv2d):
     def __init__(
         self, channels_in: int, channels_out: int, kernel: int, stride: int, groups: int = 1
     ) -> None:
-        super().__init__(
-            channels_in,
-            channels_out,
-            kernel,
-            stride,
-            padding=(kernel - 1) // 2 if stride == 1 else 0,
-            groups=groups,
-        )
+        padding = (kernel - 1) // 2 if stride == 1 else 0
+        super().__init__(channels_in, channels_out, kernel, stride, padding, groups=groups)
 
     def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b k p q"]:
         """Convolve, padding first where the stride makes SAME asymmetric."""
@@ -113,11 +107,8 @@ class EfficientNetLite0(nn.Module):
         channels = 32
         for kernel, stride, expansion, channels_out, n_blocks in _STAGES:
             for index in range(n_blocks):
-                blocks.append(
-                    InvertedResidual(
-                        channels, channels_out, kernel, stride if index == 0 else 1, expansion
-                    )
-                )
+                step = stride if index == 0 else 1
+                blocks.append(InvertedResidual(channels, channels_out, kernel, step, expansion))
                 channels = channels_out
         self.blocks = nn.Sequential(*blocks)
         self.head = nn.Conv2d(channels, N_FEATURES, 1)
@@ -214,12 +205,9 @@ def _fold_checkpoint(checkpoint: dict[str, Tensor]) -> dict[str, Tensor]:
         layers.append((f"{ours}.depthwise", f"{theirs}._depthwise_conv", f"{theirs}._bn1"))
         layers.append((f"{ours}.project", f"{theirs}._project_conv", f"{theirs}._bn2"))
     for name, convolution, batch_norm in layers:
-        gain = (
-            checkpoint[f"{batch_norm}.weight"]
-            * (checkpoint[f"{batch_norm}.running_var"] + _BATCH_NORM_EPSILON).rsqrt()
-        )
+        variance = checkpoint[f"{batch_norm}.running_var"] + _BATCH_NORM_EPSILON
+        gain = checkpoint[f"{batch_norm}.weight"] * variance.rsqrt()
+        shift = checkpoint[f"{batch_norm}.running_mean"] * gain
         state[f"{name}.weight"] = checkpoint[f"{convolution}.weight"] * gain[:, None, None, None]
-        state[f"{name}.bias"] = (
-            checkpoint[f"{batch_norm}.bias"] - checkpoint[f"{batch_norm}.running_mean"] * gain
-        )
+        state[f"{name}.bias"] = checkpoint[f"{batch_norm}.bias"] - shift
     return state

@@ -67,12 +67,8 @@ class PrincipalDirections(nn.Module):
         found = cls(k, width, round(float(shares[k - 1]), 4))
         found.centre.copy_(centre)
         found.directions.copy_(vectors[:k])
-        logger.info(
-            "operators act on %d principal directions of %d; they explain %.1f %% of the variance",
-            k,
-            width,
-            100 * found.explained,
-        )
+        where, share = f"{k} principal directions of {width}", 100 * found.explained
+        logger.info("operators act on %s; they explain %.1f %% of the variance", where, share)
         return found.to(latents.device)
 
     def coordinates(self, latents: Float[Tensor, "b w"]) -> Float[Tensor, "b k"]:
@@ -220,19 +216,13 @@ def make_autoencoder(
     decoder: Call | None,
     images: Float[Tensor, "b ..."],
     *,
-    dimension: int | None = None,
-    explained: float = 0.95,
-    frozen: bool = True,
+    dimension: int | None,
+    explained: float,
+    frozen: bool,
 ) -> ModuleAutoencoder:
     """Try the modules on a few inputs and choose the directions that operators act on.
 
-    Args:
-        encoder: inputs to latents of any shape.
-        decoder: latents to inputs, or None.
-        images: inputs to try them on; large latents need many to find their directions.
-        dimension: how many principal directions to use; chosen by ``explained`` if left out.
-        explained: share of the variance that they must cover, where the data allow it.
-        frozen: keep the modules' weights as they are.
+    The arguments are those of `transop.ManifoldAutoencoder.from_modules`.
     """
     sample = images[:: max(1, len(images) // _MOST_TRIED)][:_MOST_TRIED]
     latents = _try(encoder, sample)

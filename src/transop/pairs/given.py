@@ -204,11 +204,8 @@ def _from_pairs(values: np.ndarray, split: Split) -> ListedPartners:
     inside = split.positions(pairs)
     keep = (inside != MISSING).all(1) & (inside[:, 0] != inside[:, 1])
     if not keep.all():
-        _LOG.info(
-            "%d of %d given pairs lie outside the split or join an image to itself",
-            int((~keep).sum()),
-            len(pairs),
-        )
+        message = "%d of %d given pairs lie outside the split or join an image to itself"
+        _LOG.info(message, int((~keep).sum()), len(pairs))
     return ListedPartners.from_pairs(torch.from_numpy(inside[keep]), len(split.rows))
 
 

@@ -208,15 +208,8 @@ def _perceptual_features(
         extractor = FeatureExtractor(wanted, _CALLABLE_BATCH, key=None)
     named = extractor.key is not None
     key = {**request.content_key(), "features": extractor.key} if named else None
-    compute = partial(
-        feature_blocks,
-        request.dataset,
-        request.rows,
-        extractor,
-        device=request.device,
-        ranks=request.ranks,
-        progress=request.progress,
-    )
+    shared: Any = {"device": request.device, "ranks": request.ranks, "progress": request.progress}
+    compute = partial(feature_blocks, request.dataset, request.rows, extractor, **shared)
     return request.cached("features", key, compute)[0], key
 
 

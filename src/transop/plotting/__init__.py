@@ -5,13 +5,7 @@ from transop.extras import require
 require("report", "drawing pictures")  # before the files below import matplotlib
 
 from transop.colours import COLOURS
-from transop.plotting.curves import (
-    Line,
-    Panel,
-    draw_panel,
-    kept_curves,
-    line_panels,
-)
+from transop.plotting.curves import Line, Panel, draw_panel, kept_curves, line_panels
 from transop.plotting.images import (
     Block,
     animate,
@@ -21,35 +15,24 @@ from transop.plotting.images import (
     image_blocks,
     image_gap,
     image_grid,
-    roomy,
 )
-from transop.plotting.maps import HIGH, LOW, heat_map, outline_cell, scale_map
 from transop.plotting.style import (
     ACCENT,
     FAINT,
     INK,
     MUTED,
-    SCALE_MAP,
-    About,
     look,
     new_figure,
     render_figure,
-    save_figure,
-    split_columns,
     split_rows,
-    write_figure,
 )
 
 __all__ = [
     "ACCENT",
     "COLOURS",
     "FAINT",
-    "HIGH",
     "INK",
-    "LOW",
     "MUTED",
-    "SCALE_MAP",
-    "About",
     "Block",
     "Line",
     "Panel",
@@ -58,7 +41,6 @@ __all__ = [
     "contact_sheet",
     "draw_block",
     "draw_panel",
-    "heat_map",
     "image_blocks",
     "image_gap",
     "image_grid",
@@ -66,12 +48,6 @@ __all__ = [
     "line_panels",
     "look",
     "new_figure",
-    "outline_cell",
     "render_figure",
-    "roomy",
-    "save_figure",
-    "scale_map",
-    "split_columns",
     "split_rows",
-    "write_figure",
 ]

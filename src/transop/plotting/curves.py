@@ -72,16 +72,9 @@ def line_panels(
 def draw_panel(axes: Axes, panel: Panel) -> None:
     """Draw a panel into existing axes."""
     for line in panel.lines:
-        few = len(line.x) <= _FEW_POINTS
-        axes.plot(
-            line.x,
-            line.y,
-            line.style,
-            color=line.colour,
-            linewidth=line.width,
-            marker="o" if few else None,
-            markersize=3.5,
-        )
+        drawn: Any = {"color": line.colour, "linewidth": line.width, "markersize": 3.5}
+        marker = "o" if len(line.x) <= _FEW_POINTS else None
+        axes.plot(line.x, line.y, line.style, marker=marker, **drawn)
         if line.half_width is not None:
             low, high = line.y - line.half_width, line.y + line.half_width
             axes.fill_between(line.x, low, high, color=line.colour, alpha=0.16, linewidth=0)

@@ -17,7 +17,6 @@ from PIL import Image
 from transop.errors import UserError
 from transop.plotting.style import ACCENT, INK, MUTED, look, new_figure, split_rows
 
-_SMALL_IMAGE = 32  # pixels
 _SMALLEST_SIDE = 168  # of a GIF: small images are enlarged by whole factors to about this
 _FRAME_MILLISECONDS = 80
 _TITLE_INCHES, _LABEL_INCHES, _LETTER_INCHES = 0.25, 0.17, 0.07
@@ -73,10 +72,7 @@ def contact_sheet(rows: Float[np.ndarray, "n k c h w"]) -> Figure:
 
 
 def image_blocks(
-    page: Sequence[Sequence[Block]],
-    *,
-    headings: Sequence[str] = (),
-    cell_inches: float = 0.34,
+    page: Sequence[Sequence[Block]], *, headings: Sequence[str] = (), cell_inches: float = 0.34
 ) -> Figure:
     """Lay rows of blocks out on a page, all images ``cell_inches`` wide.
 
@@ -168,11 +164,6 @@ def animate(frames: Float[np.ndarray, "time channels height width"]) -> bytes:
     loop = {"append_images": pictures[1:], "duration": _FRAME_MILLISECONDS, "loop": 0}
     pictures[0].save(buffer, format="GIF", save_all=True, **loop)
     return buffer.getvalue()
-
-
-def roomy(inches: float, images: Float[np.ndarray, "... height width"]) -> float:
-    """Enlarge a cell that suits small grey images where images have more to show."""
-    return inches if images.shape[-1] <= _SMALL_IMAGE else 1.5 * inches
 
 
 def image_gap(height: int) -> int:

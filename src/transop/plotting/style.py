@@ -1,27 +1,21 @@
-"""The look all figures share, and how they reach the disk."""
+"""The look all figures share, and the files they become."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
 from io import BytesIO
-from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib as mpl
-import numpy as np
 from matplotlib.figure import Figure, SubFigure
 
-from transop.artifacts import write_atomically
 from transop.colours import COLOURS
 
 INK = "#222222"
 MUTED = "#6b6b6b"
 FAINT = "#d9d9d9"
 ACCENT = COLOURS[1]
-SCALE_MAP = "viridis"  # even steps of lightness: reads the same in grey and to the colour-blind
 
 LOOK: dict[Any, Any] = {
     "axes.edgecolor": INK,
@@ -67,12 +61,6 @@ def split_rows(figure: Figure | SubFigure, heights: Sequence[float]) -> list[Sub
     return list(parts.flat)
 
 
-def split_columns(figure: Figure | SubFigure, widths: Sequence[float]) -> list[SubFigure]:
-    """Split a figure into parts beside each other, with the given ratios of width."""
-    parts: Any = figure.subfigures(1, len(widths), squeeze=False, width_ratios=widths)
-    return list(parts.flat)
-
-
 def render_figure(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     """Turn a figure into the bytes of a file; the same figure gives the same bytes."""
     buffer = BytesIO()
@@ -80,41 +68,3 @@ def render_figure(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     with look():
         figure.savefig(buffer, format=kind, metadata=metadata)
     return buffer.getvalue()
-
-
-def write_figure(figure: Figure, file: Path) -> None:
-    """Write a figure to one file, as SVG if its name says so and as PNG otherwise."""
-    kind: Literal["png", "svg"] = "svg" if file.suffix.lower() == ".svg" else "png"
-    write_atomically(file, render_figure(figure, kind))
-
-
-@dataclass(frozen=True)
-class About:
-    """The words of a picture, kept in the JSON file beside it; the report shows them."""
-
-    title: str  # a few words
-    caption: str  # what the picture shows and how to read it
-    place: str = ""  # where a publication shows it, e.g. "Figure 4 of the paper"
-
-
-def save_figure(
-    figure: Figure,
-    stem: Path,
-    numbers: Mapping[str, np.ndarray] | None = None,
-    about: About | None = None,
-) -> list[Path]:
-    """Write a figure as PNG and SVG beside the numbers and words that go with it, atomically.
-
-    ``stem`` is the path without suffix; given arrays become an NPZ file, words a JSON file.
-    """
-    contents = {".png": render_figure(figure, "png"), ".svg": render_figure(figure, "svg")}
-    if numbers is not None:
-        buffer = BytesIO()
-        np.savez_compressed(buffer, **dict[str, Any](numbers))
-        contents[".npz"] = buffer.getvalue()
-    if about is not None:
-        contents[".json"] = json.dumps({"about": asdict(about)}, indent=2).encode()
-    paths = [stem.with_name(stem.name + suffix) for suffix in contents]
-    for path, content in zip(paths, contents.values(), strict=True):
-        write_atomically(path, content)
-    return paths

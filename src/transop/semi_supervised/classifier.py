@@ -21,15 +21,18 @@ from transop.networks import LeNet, prefer_channels_last
 
 _AT_ONCE = 500
 _KIND = "classifier"  # of the stored files
+_Share = Annotated[float, Field(ge=0, le=1, strict=True)]
 
 
 @dataclass(frozen=True)
 class ExpectedAccuracy:
     """Share of labelled images that were named rightly while their own label was hidden."""
 
-    share: float
+    __pydantic_config__ = ConfigDict(extra="forbid")  # for reading it from a file
+
+    share: _Share
     # One right and one wrong answer are added to those that were counted, so that it is never 0.
-    standard_error: float
+    standard_error: _Share
 
     @classmethod
     def of(cls, right: Float[np.ndarray, " m"]) -> ExpectedAccuracy:
@@ -130,25 +133,14 @@ class FewLabelClassifier:
             reason = str(error).splitlines()[-1].strip()
             raise ArtifactError(f"'{file}' does not fit its description: {reason}") from None
         prefer_channels_last(network)
-        expected = told.expected_accuracy
         return cls(
             network.requires_grad_(True).eval(),
             tuple(told.class_names),
-            None if expected is None else ExpectedAccuracy(**expected.model_dump()),
+            told.expected_accuracy,
             told.n_labelled,
             told.n_unlabelled,
             told.image_shape,
         )
-
-
-_Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class _Expected(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    share: _Share
-    standard_error: _Share
 
 
 class _Description(BaseModel):
@@ -162,4 +154,4 @@ class _Description(BaseModel):
     image_shape: tuple[Size, Size, Size]
     n_labelled: int = Field(ge=0)
     n_unlabelled: int = Field(ge=0)
-    expected_accuracy: _Expected | None
+    expected_accuracy: ExpectedAccuracy | None

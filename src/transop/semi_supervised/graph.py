@@ -23,10 +23,7 @@ _BALANCING_STEPS = 100
 
 
 def weigh_neighbours(
-    features: Float[Tensor, "n f"],
-    n_neighbours: int = N_NEIGHBOURS,
-    *,
-    progress: Progress = silent,
+    features: Float[Tensor, "n f"], n_neighbours: int = N_NEIGHBOURS, *, progress: Progress = silent
 ) -> sparse.csr_matrix:
     """Join every row with its nearest rows; near ones weigh more.
 

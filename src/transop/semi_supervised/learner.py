@@ -78,13 +78,8 @@ def learn_from_few_labels(
     n_labelled, n_classes = int((known >= 0).sum()), len(names)
     logger.info("%d labelled images of %d classes, %d in all", n_labelled, n_classes, len(data))
     if model is None:
-        model = fit(
-            load_dataset(_without_labels(data), split="random", seed=seed),
-            minutes=minutes,
-            out=out,
-            seed=seed,
-            progress=progress,
-        )
+        unnamed = load_dataset(_without_labels(data), split="random", seed=seed)
+        model = fit(unnamed, minutes=minutes, out=out, seed=seed, progress=progress)
         data = load_dataset(data, image_size=model.image_shape[1])
     if missing_modules("perceptual"):
         logger.warning(
@@ -186,10 +181,10 @@ class _Learner:
         by_graph = by_network = None
         if fold is not None:
             by_graph, by_network = self.cross_validate(rows, labels, fold)
-        opinion = self.spread(rows, labels)
+        opinion = spread_labels(self.graph, rows, labels, self.n_classes)
         listed = None if files is None else tuple(files)
         return FewLabelClassifier(
-            self.train(rows, labels, opinion, "network"),
+            self.train(rows, labels, opinion),
             names,
             by_network,
             n_labelled=len(rows),
@@ -209,26 +204,19 @@ class _Learner:
         numbers = np.unique(fold)
         for number in self.progress(numbers, "hiding labels, part by part", len(numbers)):
             hidden = fold == number
-            opinion = self.spread(rows[~hidden], labels[~hidden])
+            opinion = spread_labels(self.graph, rows[~hidden], labels[~hidden], self.n_classes)
             by_graph[hidden] = opinion[rows[hidden]].argmax(1) == labels[hidden]
-            network = self.train(rows[~hidden], labels[~hidden], opinion, "network")
+            network = self.train(rows[~hidden], labels[~hidden], opinion)
             with torch.inference_mode():
                 guesses = network(self.images[torch.from_numpy(rows[hidden])]).argmax(1)
             by_network[hidden] = guesses.numpy() == labels[hidden]
         return ExpectedAccuracy.of(by_graph), ExpectedAccuracy.of(by_network)
-
-    def spread(
-        self, rows: Int[np.ndarray, " m"], labels: Int[np.ndarray, " m"]
-    ) -> Float[np.ndarray, "n k"]:
-        """Let the graph answer for every image."""
-        return spread_labels(self.graph, rows, labels, self.n_classes)
 
     def train(
         self,
         rows: Int[np.ndarray, " m"],
         labels: Int[np.ndarray, " m"],
         opinion: Float[np.ndarray, "n k"],
-        description: str,
     ) -> nn.Module:
         """Train a network that knows the labels of some rows, and the graph's opinion."""
         generator = torch.Generator().manual_seed(self.seed)
@@ -256,7 +244,7 @@ class _Learner:
                 class_shares=torch.bincount(truth, minlength=self.n_classes) / len(truth),
                 opinion=torch.from_numpy(opinion).float(),
                 progress=self.progress,
-                description=description,
+                description="network",
             )
         return trained
 

@@ -27,9 +27,7 @@ AutoencoderLoss = Callable[
 
 
 def reconstruction_loss(
-    decoded: Float[Tensor, "b c h w"],
-    images: Float[Tensor, "b c h w"],
-    edge_weight: float = 0.0,
+    decoded: Float[Tensor, "b c h w"], images: Float[Tensor, "b c h w"], edge_weight: float = 0.0
 ) -> Float[Tensor, ""]:
     """Measure the mean squared error of reconstructed pixels, and of their edges if asked to.
 

@@ -101,10 +101,7 @@ def _from_graph(session: Session, model: ManifoldAutoencoder, dataset: ImageData
     latents = encode_in(session, model.autoencoder, dataset) / model.latent_scale
     positions = _sampled(session, len(latents))
     communities = _communities(session, model, dataset, latents[positions].cpu(), positions)
-    numbers = {
-        "latent_dimension": model.latent_dimension,
-        "n_classes": communities.n_communities,
-    }
+    numbers = {"latent_dimension": model.latent_dimension, "n_classes": communities.n_communities}
     with session.seeded("weights", PHASE):
         network = build_classifier("latent-mlp", **numbers).to(session.device)
     points = latents[positions]
@@ -158,10 +155,7 @@ def _communities(
 
 
 def _train(
-    session: Session,
-    classifier: nn.Module,
-    inputs_of: Inputs,
-    targets: Shaped[Tensor, "n ..."],
+    session: Session, classifier: nn.Module, inputs_of: Inputs, targets: Shaped[Tensor, "n ..."]
 ) -> None:
     """Train a classifier on targets: a class number each, or a share of every class."""
     settings = session.settings.classifier

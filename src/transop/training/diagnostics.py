@@ -28,15 +28,10 @@ _ENOUGH_STEPS = 10  # before shares over steps mean anything
 
 @dataclass
 class OperatorMonitor:
-    """Collects evidence step by step and turns it into numbers and findings.
+    """Collects evidence step by step and turns it into numbers and findings."""
 
-    Attributes:
-        section: the settings section the advice names.
-        memory: plain counters; kept in the loop's checkpoint, so that a resumed run reports the
-            same numbers.
-    """
-
-    section: str
+    section: str  # of the settings: advice names it
+    # Plain counters; kept in the loop's checkpoint, so that a resumed run reports the same numbers.
     memory: dict[str, Any] = field(default_factory=dict)
 
     def observe(

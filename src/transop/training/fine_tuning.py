@@ -30,7 +30,6 @@ PHASE = "fine_tuning"
 _REVIEW_EVERY = 200
 _WATCHED = 2000  # latent points whose size is known before the operators' first turn
 
-
 # Takes raw latents of both images of pairs; gives the first ones, carried to the second.
 Move = Callable[[Tensor], Tensor]
 
@@ -182,7 +181,9 @@ class _Tuner:
         reconstruction = 2 * self._error(decoded, images)  # both images of a pair
         value = reconstruction
         if moved is not None:
-            distance, drift = self._distance(raw, moved), self._anchor.drift(self._scaled(raw))
+            missed = self._scaled(raw.chunk(2)[1] - moved)
+            distance = missed.square().sum(1).mean() / 2
+            drift = self._anchor.drift(self._scaled(raw))
             share = self._settings.reconstruction_weight
             value = share * reconstruction + (1 - share) * distance
             loop.record(joint=value.item(), network_distance=distance.item(), drift=drift.item())
@@ -210,10 +211,6 @@ class _Tuner:
         with torch.autocast(raw.device.type, enabled=False):  # paths need single precision
             moved = transport(self._model.operators.operators.detach(), coefficients, z0)
         return moved * self._model.latent_scale
-
-    def _distance(self, raw: Float[Tensor, "b d"], moved: Float[Tensor, "h d"]) -> Tensor:
-        """Evaluate 1/2 |z1 - transported z0|^2, in scaled units."""
-        return self._scaled(raw.chunk(2)[1] - moved).square().sum(1).mean() / 2
 
     def step_operators(self, loop: Loop, images: Float[Tensor, "b c h w"]) -> None:
         """Take a step on the operators with the network fixed."""

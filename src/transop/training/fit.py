@@ -179,13 +179,9 @@ def train_in_time(
         when = now + max(left - later, left * own / (own + later))
         return Deadline(when, most_epochs(plan.settings, phase, len(images.splits["train"])))
 
-    model = train_phases(
-        plan.settings,
-        folder,
-        TrainingPlan(load_model, build_model, wanted_phases, deadline),
-        dataset=None if named else images,
-        progress=progress,
-    )
+    phases = TrainingPlan(load_model, build_model, wanted_phases, deadline)
+    given = None if named else images
+    model = train_phases(plan.settings, folder, phases, dataset=given, progress=progress)
     _store_epochs(folder)
     return model
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -83,14 +84,8 @@ def check_backbone(settings: PairSettings) -> None:
 
 def make_pairs(session: Session, network: Autoencoder, dataset: ImageDataset) -> PairSource:
     """Build the pairs of a run."""
-    return pairs_by_settings(
-        session.settings.pairs,
-        network,
-        dataset,
-        device=session.device,
-        ranks=session.ranks,
-        progress=session.progress,
-    )
+    shared: Any = {"device": session.device, "ranks": session.ranks, "progress": session.progress}
+    return pairs_by_settings(session.settings.pairs, network, dataset, **shared)
 
 
 def pairs_by_settings(

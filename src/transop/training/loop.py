@@ -43,8 +43,6 @@ class Loop:
 
     Attributes:
         step: the step at hand, counted from zero.
-        n_steps: the length of the phase.
-        items_per_step: how many items a step works on, on all devices together.
         share: the weight of this device's mean in that of the batch; 1 unless rows are left over.
         step_factor: 1, halved by each rollback; phases multiply learning rates with it.
         memory: plain values a phase wants to keep; part of every checkpoint.
@@ -138,12 +136,7 @@ class Loop:
         if rate is not None:
             options.setdefault("explain", lambda: f"lower {phase}.learning_rate (now {rate:g})")
         loop = cls(
-            session,
-            phase,
-            n_steps,
-            steps_per_epoch=per_epoch,
-            items_per_step=batch_size,
-            **options,
+            session, phase, n_steps, steps_per_epoch=per_epoch, items_per_step=batch_size, **options
         )
         loop._settings, loop._visited = settings, visited
         return loop

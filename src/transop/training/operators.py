@@ -27,10 +27,7 @@ _CHOSEN = ("sparsity_weight", "operator_decay", "real_part_penalty", "real_part_
 
 
 def train_operators(
-    session: Session,
-    model: ManifoldAutoencoder,
-    latents: Float[Tensor, "n d"],
-    pairs: PairSource,
+    session: Session, model: ManifoldAutoencoder, latents: Float[Tensor, "n d"], pairs: PairSource
 ) -> dict[str, Any]:
     """Learn a model's operators in place from pairs of its latent points.
 

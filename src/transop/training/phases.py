@@ -16,7 +16,7 @@ import torch
 from transop.artifacts import RunFolder, describe_environment, write_atomically, write_json
 from transop.config import Settings, load_settings
 from transop.data import ImageDataset
-from transop.data.run_data import ARRAY, load_and_record, with_source
+from transop.data.run_data import ARRAY, DataRecord, load_run_data, open_run_data, with_source
 from transop.errors import ArtifactError
 from transop.progress import Progress, silent
 from transop.sharing import Ranks, is_first_process
@@ -35,25 +35,20 @@ logger = logging.getLogger(__name__)
 
 # A phase changes the model in place and returns the numbers worth keeping.
 Phase = Callable[[Session, Any, ImageDataset], dict[str, Any]]
-
-
 Trained = TypeVar("Trained")
 
 
 @dataclass(frozen=True)
 class TrainingPlan(Generic[Trained]):
-    """What a run trains. All three must be importable by name: processes are started with them.
+    """What a run trains. All of it must be importable by name: processes are started with it."""
 
-    Attributes:
-        load: opens the model that a run has stored so far.
-        build: gives the untrained model: a module with ``phases`` and ``save_pretrained``.
-        phases: names the phases in order; a phase whose name the model remembers is left out.
-        deadlines: asked when a phase begins; gives None unless it is to end by the clock.
-    """
-
+    # Opens the model that a run has stored so far.
     load: Callable[[Settings, Path, torch.device | None], Trained]
+    # Gives the untrained model: a module with ``phases`` and ``save_pretrained``.
     build: Callable[[Session, ImageDataset], Trained]
+    # Names the phases in order; a phase whose name the model remembers is left out.
     phases: Callable[[Settings, ImageDataset], dict[str, Phase]]
+    # Asked when a phase begins; gives None unless it is to end by the clock.
     deadlines: Callable[[str], Deadline | None] = no_deadline
 
 
@@ -95,9 +90,12 @@ def _work(
     session = Session(settings, folder, ranks, progress, deadlines=plan.deadlines)
     session.recall_findings()
     with session.catching_interrupts(), threads_put_back():
-        images = load_and_record(
-            folder, settings, dataset=dataset, writes=session.writes, progress=progress
-        )
+        if DataRecord.read(folder) is not None:  # the very images the run began with
+            images = open_run_data(folder, settings, dataset=dataset, progress=progress)
+        else:
+            images = load_run_data(settings, dataset=dataset, progress=progress)
+            if session.writes:
+                DataRecord.of(images, settings.data.source).write(folder)
         if ranks.n_ranks == 1:  # several processes have shared out the threads already
             session.threads = ThreadWatch(settings.runtime.threads, session.device)
             session.threads.check()

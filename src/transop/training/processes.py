@@ -12,11 +12,7 @@ from typing import Any
 
 import torch
 from torch.distributed import TCPStore  # type: ignore[attr-defined]  # public, not in __all__
-from torch.multiprocessing.spawn import (
-    ProcessExitedException,
-    ProcessRaisedException,
-    spawn,
-)
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn
 
 from transop import errors
 from transop.config import RuntimeSettings

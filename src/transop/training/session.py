@@ -63,15 +63,10 @@ _FEWEST_PROCESSES = 2  # may be asked for on any machine, to try several out
 
 @dataclass(frozen=True)
 class Deadline:
-    """When a phase must be done, whatever number of steps that allows.
+    """When a phase must be done, whatever number of steps that allows."""
 
-    Attributes:
-        when: by ``time.monotonic``.
-        most_epochs: as long as a phase may become where the machine is faster than expected.
-    """
-
-    when: float
-    most_epochs: float
+    when: float  # by ``time.monotonic``
+    most_epochs: float  # as long as it may become where the machine is faster than expected
 
 
 def no_deadline(phase: str) -> Deadline | None:

@@ -40,10 +40,8 @@ def _one_cycle(peak: float, step: float, n_steps: int) -> tuple[float, float]:
     top = _WARM_UP * n_steps - 1
     if step <= top:
         part = step / top if top > 0 else 1.0
-        return (
-            _blend(peak / _START_DIVISOR, peak, part),
-            _blend(_HIGH_MOMENTUM, _LOW_MOMENTUM, part),
-        )
+        momentum = _blend(_HIGH_MOMENTUM, _LOW_MOMENTUM, part)
+        return _blend(peak / _START_DIVISOR, peak, part), momentum
     part = (step - top) / max(1.0, n_steps - 1 - top)
     return _blend(peak, peak / _END_DIVISOR, part), _blend(_LOW_MOMENTUM, _HIGH_MOMENTUM, part)
 

@@ -88,7 +88,7 @@ def augment(
         import numpy as np
 
         from transop.plotting import contact_sheet as lay_out
-        from transop.plotting import write_figure
+        from transop_app.report.saved import write_figure
 
         write_figure(lay_out(np.stack([images[:13] for images in report.shown])), contact_sheet)
     _tell(ctx, report, model.image_shape[-1])

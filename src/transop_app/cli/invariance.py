@@ -159,7 +159,8 @@ def _save(
 ) -> list[Path]:
     """Write the numbers, and the table of scales with the strips beside it."""
     from transop.artifacts import write_json
-    from transop.plotting import HIGH, LOW, save_figure, scale_map
+    from transop_app.report.maps import HIGH, LOW, scale_map
+    from transop_app.report.saved import save_figure
 
     write_json(folder / "invariance.json", facts)
     figure = scale_map(

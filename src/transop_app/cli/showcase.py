@@ -11,7 +11,8 @@ import torch
 
 from transop.evaluation import same_class_pairs
 from transop.operators import sample_moves
-from transop.plotting import About, image_grid, save_figure
+from transop.plotting import image_grid
+from transop_app.report.saved import About, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

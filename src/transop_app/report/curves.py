@@ -10,7 +10,8 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from transop.config import PHASES
-from transop.plotting import COLOURS, About, Line, Panel, line_panels
+from transop.plotting import COLOURS, Line, Panel, line_panels
+from transop_app.report.saved import About
 
 CURVES_ABOUT = About(
     "Training curves",

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from transop.artifacts import RunFolder, read_json
-from transop.plotting import About, kept_curves, render_figure
+from transop.plotting import kept_curves, render_figure
 from transop_app.report.curves import CURVES_ABOUT, collect_curves, training_curves
+from transop_app.report.saved import About
 
 CURVES = "training-curves"
 KEPT_ABOUT = About(

@@ -103,7 +103,7 @@ def _report(
     ctx: typer.Context, rows: Sequence[Row], results: Sequence[dict[str, Any]], target: Path
 ) -> None:
     """Write the table and the differences from our entry, and show both."""
-    from transop.plotting import save_figure
+    from transop_app.report.saved import save_figure
     from transop_paper.scarce.results import (
         compare_rows,
         draw_table,

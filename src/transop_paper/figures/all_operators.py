@@ -8,9 +8,9 @@ every row.
 import torch
 from matplotlib.figure import Figure
 
-from transop.plotting import COLOURS, image_blocks, roomy
+from transop.plotting import COLOURS, image_blocks
 from transop_paper.figures.figure import Numbers, PaperFigure
-from transop_paper.figures.operator_paths import operator_strips, strip_blocks
+from transop_paper.figures.operator_paths import operator_strips, roomy, strip_blocks
 from transop_paper.figures.paper_run import PaperRun, as_array
 
 _REACH = 0.7

@@ -15,7 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 
-from transop.plotting import COLOURS, INK, MUTED, SCALE_MAP, new_figure, split_columns
+from transop.plotting import COLOURS, INK, MUTED, new_figure
+from transop_app.report.maps import SCALE_MAP, split_columns
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun, as_array
 

@@ -20,9 +20,10 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from transop.plotting import heat_map, new_figure, outline_cell
+from transop.plotting import new_figure
+from transop_app.report.maps import heat_map
 from transop_paper.faces.drawing import FACTORS
-from transop_paper.figures.figure import Numbers, PaperFigure
+from transop_paper.figures.figure import Numbers, PaperFigure, outline_cell
 from transop_paper.figures.operator_paths import follow, natural_unit
 from transop_paper.figures.paper_run import PaperRun, as_array
 

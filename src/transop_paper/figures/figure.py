@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from transop.artifacts import read_json, write_atomically, write_json
+from transop.colours import COLOURS
 from transop.errors import ArtifactError
-from transop.plotting import About, look, save_figure
+from transop.plotting import look
+from transop_app.report.saved import About, save_figure
 from transop_paper.figures.paper_run import PaperRun
 
 _SMALL = 400  # arrays up to so many entries stand in the JSON file too, for readers and scripts
@@ -93,6 +96,13 @@ def axes_in_inches(figure: Figure, left: float, bottom: float, width: float, hei
     """Place axes by hand, so that what stands above and below lines up."""
     w, h = figure.get_size_inches()
     return figure.add_axes((left / w, bottom / h, width / w, height / h))
+
+
+def outline_cell(axes: Axes, row: int, column: int) -> None:
+    """Draw a frame around one cell of a heat map."""
+    frame = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, clip_on=False)
+    frame.set(edgecolor=COLOURS[1], linewidth=2.0, zorder=5)  # above the white grid
+    axes.add_patch(frame)
 
 
 def make_figure(name: str, figure: PaperFigure, run: PaperRun, folder: Path) -> list[Path]:

@@ -18,8 +18,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from transop.errors import UserError
-from transop.plotting import INK, SCALE_MAP, Block, draw_block, outline_cell
-from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches
+from transop.plotting import INK, Block, draw_block
+from transop_app.report.maps import SCALE_MAP
+from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches, outline_cell
 from transop_paper.figures.operator_paths import follow, natural_unit, operator_strips
 from transop_paper.figures.paper_run import PaperRun, as_array
 from transop_paper.figures.shape_measures import MEASURES, measure_shapes

@@ -15,12 +15,13 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from transop.operators import transport_path
-from transop.plotting import Block, image_blocks, roomy
+from transop.plotting import Block, image_blocks
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import METHOD_COLOURS, METHOD_NAMES, PaperRun, as_array
 
 _SHOWN = 4  # operators, and directions of each baseline
 _REACH = 0.5  # how far a strip goes, as a share of the latent point's length
+_SMALL_IMAGE = 32  # pixels
 _DEVIATIONS = 2.0  # how far a baseline's strip goes, in standard deviations
 
 
@@ -62,6 +63,11 @@ def strip_blocks(strips: np.ndarray, titles: Sequence[str], colour: str) -> list
         Block(frames, title=title, boxed=boxed, colour=colour)
         for frames, title in zip(strips, titles, strict=False)
     ]
+
+
+def roomy(inches: float, images: Float[np.ndarray, "... height width"]) -> float:
+    """Enlarge a cell that suits small grey images where images have more to show."""
+    return inches if images.shape[-1] <= _SMALL_IMAGE else 1.5 * inches
 
 
 def compute(run: PaperRun) -> Numbers:

@@ -18,8 +18,8 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transop.plotting import COLOURS, INK, MUTED, compose_grid, outline_cell
-from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches
+from transop.plotting import COLOURS, INK, MUTED, compose_grid
+from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches, outline_cell
 from transop_paper.figures.paper_run import PaperRun, as_array
 from transop_paper.scarce.corruptions import KINDS, SWEEPS
 from transop_paper.scarce.experiment import Experiment

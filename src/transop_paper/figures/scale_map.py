@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from transop.plotting import HIGH, LOW, scale_map
+from transop_app.report.maps import HIGH, LOW, scale_map
 from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.operator_paths import operator_strips, strip_blocks
 from transop_paper.figures.paper_run import PaperRun, as_array

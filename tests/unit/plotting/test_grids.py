@@ -3,7 +3,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from transop.errors import UserError
-from transop.plotting import compose_grid, image_grid, save_figure
+from transop.plotting import compose_grid, image_grid
 
 
 def test_every_image_stands_at_its_place_on_the_canvas():
@@ -41,15 +41,6 @@ def test_a_wrong_number_of_labels_is_refused():
 def test_two_channels_are_refused():
     with pytest.raises(UserError, match="1 or 3 channels, got 2"):
         image_grid(np.zeros((1, 1, 2, 8, 8), np.float32))
-
-
-def test_a_saved_figure_is_the_same_file_every_time(tmp_path):
-    for name in ("first", "second"):
-        figure = image_grid(np.zeros((1, 2, 1, 8, 8), np.float32), title="strip")
-        save_figure(figure, tmp_path / f"a.b-{name}")
-    for suffix in ("png", "svg"):
-        first = (tmp_path / f"a.b-first.{suffix}").read_bytes()
-        assert first == (tmp_path / f"a.b-second.{suffix}").read_bytes()
 
 
 @pytest.mark.parametrize("n_rows", [2, 23])

@@ -1,16 +1,8 @@
-"""Blocks, panels and maps: what is asked for is on the page."""
+"""Blocks and panels: what is asked for is on the page."""
 
 import numpy as np
 
-from transop.plotting import (
-    Block,
-    Line,
-    Panel,
-    image_blocks,
-    line_panels,
-    render_figure,
-    scale_map,
-)
+from transop.plotting import Block, Line, Panel, image_blocks, line_panels, render_figure
 
 
 def tiles(*shape, size=6):
@@ -54,9 +46,3 @@ def test_short_lines_show_their_points():
     panels = [Panel([Line("", np.arange(n) * 1.0, np.ones(n))]) for n in (3, 40)]
     figure = line_panels(panels)
     assert [axes.lines[0].get_marker() for axes in figure.axes] == ["o", "None"]
-
-
-def test_a_scale_map_shows_the_table_and_its_strips():
-    strips = [Block(tiles(1, 5), "high")], [Block(tiles(1, 5), "low")]
-    figure = scale_map(np.eye(3), *strips, row_labels=list("abc"), column_labels=list("012"))
-    assert {"high", "low"} <= set(titles(figure))

@@ -115,7 +115,7 @@ def test_images_are_changed_only_by_what_is_passed(model):
 def test_the_hidden_label_is_never_used_for_its_own_image(model, monkeypatch):
     trained, spread = [], []
 
-    def remember(self, rows, labels, opinion, description):
+    def remember(self, rows, labels, opinion):
         trained.append(set(rows.tolist()))
         return lambda images: torch.zeros(len(images), 2)
 

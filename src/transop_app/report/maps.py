@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.figure import Figure, SubFigure
 
-from transop.colours import COLOURS
-from transop.plotting.images import Block, draw_block
-from transop.plotting.style import SCALE_MAP, look, new_figure, split_columns
+from transop.plotting import Block, draw_block, look, new_figure
 
+SCALE_MAP = "viridis"  # even steps of lightness: reads the same in grey and to the colour-blind
 HIGH, LOW = "#c9a400", "#33638d"  # the two ends of the map, dark enough to be read as text
 
 
@@ -45,11 +43,10 @@ def heat_map(
     bar.set_label(colour_label, fontsize=8)
 
 
-def outline_cell(axes: Axes, row: int, column: int) -> None:
-    """Draw a frame around one cell of a heat map."""
-    frame = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, clip_on=False)
-    frame.set(edgecolor=COLOURS[1], linewidth=2.0, zorder=5)  # above the white grid
-    axes.add_patch(frame)
+def split_columns(figure: Figure | SubFigure, widths: Sequence[float]) -> list[SubFigure]:
+    """Split a figure into parts beside each other, with the given ratios of width."""
+    parts: Any = figure.subfigures(1, len(widths), squeeze=False, width_ratios=widths)
+    return list(parts.flat)
 
 
 def scale_map(
