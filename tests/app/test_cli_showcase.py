@@ -53,7 +53,7 @@ def test_a_model_in_progress_gets_the_figures_it_can_have(model, digits, tmp_pat
     assert drawn(model, digits, tmp_path) == {"reconstructions"}
 
 
-@pytest.mark.parametrize("labels", [np.arange(12), np.arange(12) // 2, None])
+@pytest.mark.parametrize("labels", [np.minimum(np.arange(12), 9), np.arange(12) // 2, None])
 def test_classes_without_two_held_out_images_do_not_stop_the_drawing(
     model, digits, tmp_path, labels
 ):
