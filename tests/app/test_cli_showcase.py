@@ -53,12 +53,12 @@ def test_a_model_in_progress_gets_the_figures_it_can_have(model, digits, tmp_pat
     assert drawn(model, digits, tmp_path) == {"reconstructions"}
 
 
-@pytest.mark.parametrize("labels", [np.minimum(np.arange(12), 9), np.arange(12) // 2, None])
+@pytest.mark.parametrize("labels", [np.arange(10), np.arange(10) // 2, None])
 def test_classes_without_two_held_out_images_do_not_stop_the_drawing(
     model, digits, tmp_path, labels
 ):
-    few = digits.subset(np.arange(12))
-    few = replace(few, labels=labels, splits={"train": np.arange(10), "test": np.array([11])})
+    few = digits.subset(np.arange(10))
+    few = replace(few, labels=labels, splits={"train": np.arange(9), "test": np.array([9])})
     assert drawn(model, few, tmp_path) == set(FIGURES)
 
 
