@@ -11,7 +11,7 @@ from transop.inference.gauss_newton_torch import solve_batched
 from transop.inference.problem import InferenceResult, Problem, map_fields
 
 DEFAULT_TOLERANCE = 1e-6  # of both back ends
-DEFAULT_MAX_ITERATIONS = 100
+DEFAULT_MAX_ITERATIONS = 160
 
 # A limit below this is meant to stop early: nothing is left over for the second back end.
 _FAIR_CHANCE = 50

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -60,11 +61,13 @@ def infer_quietly(
     z0: Float[Tensor, "b d"],
     z1: Float[Tensor, "b d"],
     sparsity_weight: float,
+    **options: Any,
 ) -> Float[Tensor, "b m"]:
     """Infer coefficients; a pair that stops at the iteration limit raises no warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return infer_coefficients(operators, z0, z1, sparsity_weight=sparsity_weight).coefficients
+        found = infer_coefficients(operators, z0, z1, sparsity_weight=sparsity_weight, **options)
+    return found.coefficients
 
 
 class OperatorStep:
@@ -91,9 +94,13 @@ class OperatorStep:
         z1: Float[Tensor, "b d"],
         sparsity_weight: float | None = None,
     ) -> Float[Tensor, "b m"]:
-        """Infer coefficients, with the sparsity weight of the objective if none is given."""
+        """Infer coefficients, with the sparsity weight of the objective if none is given.
+
+        The patient back end is left out: a step must not wait for one pair in a thousand.
+        """
         weight = self.objective.sparsity_weight if sparsity_weight is None else sparsity_weight
-        return infer_quietly(self.operators.operators.detach(), z0, z1, weight)
+        dictionary = self.operators.operators.detach()
+        return infer_quietly(dictionary, z0, z1, weight, backend="compiled")
 
     def differentiate(
         self, z0: Float[Tensor, "b d"], z1: Float[Tensor, "b d"]
