@@ -179,3 +179,19 @@ def test_bad_input_is_refused_in_one_line(arguments, options, words):
     with pytest.raises(UserError, match=words) as caught:
         transop.learn_operators(*arguments, **options)
     assert "\n" not in str(caught.value)
+
+
+def test_learning_does_not_wait_for_the_patient_back_end(monkeypatch):
+    monkeypatch.setattr(
+        "transop.inference.gauss_newton.solve_batched", lambda *_, **__: pytest.fail("waited")
+    )
+    generator = torch.Generator().manual_seed(0)
+    copies = torch.randn(1, 4, 4, generator=generator).repeat(8, 1, 1)
+    step = OperatorStep(TransportOperators(8, 4), Objective(1e-6, 0.0))
+    step.operators.weight.data.copy_(copies + 1e-4 * torch.randn(8, 4, 4, generator=generator))
+    z0, z1 = rotated(200, noise=1.0)
+    assert torch.isfinite(step.infer(z0, 20 * z1)).all()
+    with pytest.raises(pytest.fail.Exception, match="waited"):
+        transop.infer_coefficients(
+            step.operators.operators.detach(), z0, 20 * z1, sparsity_weight=1e-6
+        )
