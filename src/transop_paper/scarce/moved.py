@@ -10,17 +10,19 @@ from typing import Literal
 
 import torch
 from jaxtyping import Float, Int, UInt8
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import kl_div, normalize
 
 from transop.model import ManifoldAutoencoder
 from transop.operators import sample_laplace, transport
 from transop.progress import Progress, silent
 
-Kind = Literal["operators", "noise", "lines"]
+Kind = Literal["operators", "worst", "noise", "lines"]
 Draw = Callable[[Tensor], Tensor]  # rows to moved points
 
 _ATTEMPTS = 4  # how often a refused move is drawn again; then the point stays where it is
 _AT_ONCE = 2_500
+_PROBE = 0.1  # length of the trial move that shows the worst direction, in units of the scales
 
 
 @dataclass
@@ -31,7 +33,8 @@ class Mover:
     latents: Float[Tensor, "n d"]  # all training images, in scaled units
     neighbours: Int[Tensor, "n k"]  # nearest latents of each, for moves along straight lines
     _: KW_ONLY
-    # "noise" goes in random directions, "lines" to or beyond one of the nearest neighbours
+    # "noise" goes in random directions, "lines" to or beyond one of the nearest neighbours,
+    # "worst" along the operators that change a network's answer most
     kind: Kind
     multiplier: float  # factor on the encoder's scales
     n_steps: int  # of a walk along operators; scales are read again at every step
@@ -84,30 +87,74 @@ class Mover:
     def _noise(self, rows: Int[Tensor, " b"], lengths: Tensor) -> Float[Tensor, "b d"]:
         points = self.latents[rows]
         drawn = torch.randn(points.shape, generator=self.generator)
-        return points + lengths * torch.nn.functional.normalize(drawn, dim=1)
+        return points + lengths * normalize(drawn, dim=1)
 
     def _towards_neighbours(self, rows: Int[Tensor, " b"], lengths: Tensor) -> Float[Tensor, "b d"]:
         points = self.latents[rows]
         choice = torch.randint(self.neighbours.shape[1], rows.shape, generator=self.generator)
         direction = self.latents[self.neighbours[rows, choice]] - points
-        return points + lengths * torch.nn.functional.normalize(direction, dim=1)
+        return points + lengths * normalize(direction, dim=1)
+
+    @torch.no_grad()
+    def worst(
+        self, rows: Int[Tensor, " b"], images: Float[Tensor, "b c h w"], network: nn.Module
+    ) -> Float[Tensor, "b d"]:
+        """Move along the mix of operators that a network likes least, as far as a random move.
+
+        One power iteration, as in virtual adversarial training (Miyato et al., 2018): the
+        gradient of the divergence between the answers before and after a small trial move says
+        which coefficients, in units of the encoder's scales, change the answer most. Where the
+        guard refuses the result, the random move that gave the length is taken.
+        """
+        points, operators = self.latents[rows], self.model.operators.operators.detach()
+        random, scales = self._guarded(rows, self._along_operators), self.model.scales_at(points)
+        answer, lost = network(images).softmax(1), self.lost(rows, images)
+        trial = torch.randn(scales.shape, generator=self.generator)
+        trial = (_PROBE * normalize(trial, dim=1)).requires_grad_()
+        with torch.enable_grad():
+            tried = transport(operators, trial * scales, points)
+            pictures = self.model.decode(tried, gradients=True) + lost
+            change = kl_div(network(pictures).log_softmax(1), answer, reduction="sum")
+            (worst,) = torch.autograd.grad(change, trial)
+        coefficients = scales * normalize(worst, dim=1)
+        step = torch.einsum("bm,mij,bj->bi", coefficients, operators, points)
+        wanted, found = (torch.linalg.vector_norm(x, dim=1) for x in (random - points, step))
+        coefficients *= (wanted / found.clamp_min(1e-12))[:, None]
+        moved = transport(operators, coefficients, points)
+        if self.threshold is not None:
+            refused = self._refused(moved, self.model.classify_latents(points).argmax(1))
+            moved[refused] = random[refused]
+        return moved
+
+    def lost(
+        self, rows: Int[Tensor, " b"], images: Float[Tensor, "b c h w"]
+    ) -> Float[Tensor, "*b_c_h_w"]:
+        """Give the detail that the autoencoder loses, as far as it is to be added to copies."""
+        if not self.residual:
+            return torch.zeros(())
+        return self.residual * (images - self.model.decode(self.latents[rows]))
+
+    def relative_lengths(
+        self, rows: Int[Tensor, " b"], moved: Float[Tensor, "b d"]
+    ) -> Float[Tensor, " b"]:
+        """Compare the length of moves with the points they start from."""
+        starts = self.latents[rows]
+        sizes = torch.linalg.vector_norm(starts, dim=1).clamp_min(1e-12)
+        return torch.linalg.vector_norm(moved - starts, dim=1) / sizes
 
     def fill_pool(
         self, images: Callable[[Tensor], Tensor], n_copies: int, progress: Progress = silent
     ) -> tuple[UInt8[Tensor, "n copies c h w"], float]:
         """Draw moved copies of every image, in bytes to save memory, and the mean relative move."""
-        model, latents, n = self.model, self.latents, len(self.latents)
-        pool = torch.empty(n, n_copies, *model.image_shape, dtype=torch.uint8)
-        length, starts, lost = 0.0, range(0, n, _AT_ONCE), torch.zeros(())
+        n = len(self.latents)
+        pool = torch.empty(n, n_copies, *self.model.image_shape, dtype=torch.uint8)
+        length, starts = 0.0, range(0, n, _AT_ONCE)
         for start in progress(starts, "moving images", len(starts)):
             rows = torch.arange(start, min(start + _AT_ONCE, n))
-            sizes = torch.linalg.vector_norm(latents[rows], dim=1).clamp_min(1e-12)
-            if self.residual:
-                lost = self.residual * (images(rows) - model.decode(latents[rows]))
+            lost = self.lost(rows, images(rows))
             for copy in range(n_copies):
-                points = self.move(rows)
-                moves = torch.linalg.vector_norm(points - latents[rows], dim=1) / sizes
-                length += float(moves.sum()) / (n * n_copies)
-                pictures = (model.decode(points) + lost).clamp(0, 1)
+                moved = self.move(rows)
+                length += float(self.relative_lengths(rows, moved).sum()) / (n * n_copies)
+                pictures = (self.model.decode(moved) + lost).clamp(0, 1)
                 pool[rows, copy] = pictures.mul(255).round_().to(torch.uint8)
         return pool, length

@@ -29,9 +29,10 @@ class Unlabelled:
     # what is known of all images before training: the ``"graph"``'s opinion, or that of a
     # first ``"network"`` trained on the labelled images
     opinion: Literal["graph", "network"] | None = None
-    # changed copies are moved along ``"operators"``, or as far in random directions
-    # (``"noise"``) or along straight ``"lines"`` to neighbours
-    moves: Literal["operators", "noise", "lines"] | None = None
+    # changed copies are moved along ``"operators"``, or as far along those that the network likes
+    # least at this step (``"worst"``), in random directions (``"noise"``) or along straight
+    # ``"lines"`` to neighbours
+    moves: Literal["operators", "worst", "noise", "lines"] | None = None
     # share of the detail lost by the autoencoder that is added back to moved copies
     residual: float = 0.0
     elastic: bool = True  # changed copies are distorted elastically, after moves
@@ -147,6 +148,7 @@ _ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "entry-elastic": ("Entry, elastic distortion only", {"moves": None, "elastic": True}),
     "entry-plain": ("Entry, images as they are", {"moves": None, "elastic": False}),
     "entry-transport": ("Entry with operator moves", {"moves": "operators"}),
+    "entry-worst": ("Entry with the operator moves it likes least", {"moves": "worst"}),
     "entry-noise": ("Entry with latent noise of equal length", {"moves": "noise"}),
     "entry-lines": ("Entry with straight lines to neighbours", {"moves": "lines"}),
     "entry-network": ("Entry, the network alone", {"vote": 0.0}),

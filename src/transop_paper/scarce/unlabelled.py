@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sparse
 import torch
 from filelock import FileLock
-from jaxtyping import Float, Int, UInt8
-from torch import Tensor
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
 from transop.errors import UserError
 from transop.pairs import nearest_neighbours
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _NEAREST = 10
 _AT_ONCE = 1_000
+Move = Callable[[Tensor, nn.Module], Tensor]  # rows and the network in training to moved images
 Trained = tuple[Classify, dict[str, float]]  # a classifier, and facts about its training
 
 
@@ -66,17 +67,16 @@ class UnlabelledRow:
         """Train the row and give its classifier."""
         if self._wanted.method == "graph":
             return self._graph_classifier(self.graph_opinion()), {}
-        opinion, pool, moved = self._opinion(), None, {}
+        opinion, move = self._opinion(), None
+        lengths: list[float] = []  # of moves, relative to the points they start from
         if self._wanted.moves is not None:
             assert opinion is not None, "moves need an opinion to keep"
-            pool, moved["relative_move"] = self._mover(opinion).fill_pool(
-                self._train_images.__getitem__, self._protocol.n_copies, self._experiment.progress
-            )
-        classify, facts = self._train_consistently(opinion, pool)
+            move = self._moves(self._mover(opinion), lengths)
+        classify, facts = self._train_consistently(opinion, move)
         if self._wanted.vote:
             assert opinion is not None, "the graph votes with its opinion"
             classify = self._with_vote(classify, opinion)
-        return classify, moved | facts
+        return classify, facts | ({"relative_move": float(np.mean(lengths))} if lengths else {})
 
     def graph_opinion(self) -> Float[np.ndarray, "n k"]:
         """Spread the labels over the neighbour graph of the training images."""
@@ -176,22 +176,47 @@ class UnlabelledRow:
             generator=self._generator,
         )
 
+    def _moves(self, mover: Mover, lengths: list[float]) -> Move:
+        """Give a function that shows moved copies of training images, and notes their lengths."""
+        images, progress = self._train_images, self._experiment.progress
+
+        def draw_worst(rows: Tensor, network: nn.Module) -> Tensor:
+            moved = mover.worst(rows, images[rows], network)
+            lengths.append(float(mover.relative_lengths(rows, moved).mean()))
+            return (mover.model.decode(moved) + mover.lost(rows, images[rows])).clamp(0, 1)
+
+        if mover.kind == "worst":
+            return draw_worst
+        pool, length = mover.fill_pool(images.__getitem__, self._protocol.n_copies, progress)
+        lengths.append(length)
+
+        def draw_from_pool(rows: Tensor, network: nn.Module) -> Tensor:
+            copies = torch.randint(pool.shape[1], rows.shape, generator=self._generator)
+            return pool[rows, copies].float().div_(255)
+
+        return draw_from_pool
+
     def _train_consistently(
-        self,
-        opinion: Float[Tensor, "n k"] | None,
-        pool: UInt8[Tensor, "n copies c h w"] | None,
+        self, opinion: Float[Tensor, "n k"] | None, move: Move | None
     ) -> Trained:
         data, labelled, labels = self._data, torch.from_numpy(self._labelled), self._labels
         wanted, protocol = self._wanted, self._protocol
         network = new_network(data.image_shape, data.n_classes, self._seed, FastLeNet)
 
+        def changed(rows: Tensor) -> Tensor:
+            images = self._train_images[rows]
+            if move is not None:
+                real = torch.rand(len(rows), generator=self._generator) < protocol.real_share
+                images = torch.where(real[:, None, None, None], images, move(rows, network))
+            return self._distorted(images)
+
         def draw_known(n: int) -> tuple[Tensor, Tensor]:
             chosen = torch.randint(len(labelled), (n,), generator=self._generator)
-            return self._distorted(self._moved(labelled[chosen], pool)), labels[chosen]
+            return changed(labelled[chosen]), labels[chosen]
 
         def draw_unlabelled(n: int) -> tuple[Tensor, Tensor, Tensor]:
             rows = torch.randint(len(self._train_rows), (n,), generator=self._generator)
-            return rows, self._train_images[rows], self._distorted(self._moved(rows, pool))
+            return rows, self._train_images[rows], changed(rows)
 
         trained, facts = train_consistently(
             network,
@@ -226,18 +251,6 @@ class UnlabelledRow:
             return share * known + (1 - share) * network(rows)
 
         return classify
-
-    def _moved(
-        self, rows: Int[Tensor, " b"], pool: UInt8[Tensor, "n copies c h w"] | None
-    ) -> Float[Tensor, "b c h w"]:
-        """Give training images, most of them moved."""
-        images = self._train_images[rows]
-        if pool is None:
-            return images
-        real = torch.rand(len(rows), generator=self._generator) < self._protocol.real_share
-        copies = torch.randint(pool.shape[1], rows.shape, generator=self._generator)
-        moved = pool[rows, copies].float().div_(255)
-        return torch.where(real[:, None, None, None], images, moved)
 
     def _distorted(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
         if not self._wanted.elastic:

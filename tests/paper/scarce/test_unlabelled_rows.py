@@ -127,6 +127,41 @@ def test_controls_move_as_far_as_operators_do(model, latents):
     torch.testing.assert_close(lengths["lines"], lengths["operators"], rtol=1e-4, atol=1e-5)
 
 
+class Brightness(torch.nn.Module):
+    """Answers by how bright an image is."""
+
+    def forward(self, images):
+        mean = images.mean((1, 2, 3))
+        return torch.stack([4 * mean, -4 * mean], 1)
+
+
+def brightness_change(model, before, after):
+    network = Brightness()
+    answers = [network(model.decode(points)).softmax(1)[:, 0] for points in (before, after)]
+    return (answers[0] - answers[1]).abs().mean()
+
+
+def test_the_worst_moves_are_as_long_as_random_ones_and_change_the_answer_more(model, latents):
+    rows, multiplier = torch.arange(len(latents)), 0.1  # short, so that lengths are comparable
+    images = model.decode(latents)
+    random = mover(model, latents, threshold=None, multiplier=multiplier).move(rows)
+    worst = mover(model, latents, "worst", threshold=None, multiplier=multiplier).worst(
+        rows, images, Brightness()
+    )
+    lengths = [torch.linalg.vector_norm(moved - latents, dim=1) for moved in (random, worst)]
+    torch.testing.assert_close(lengths[1].mean(), lengths[0].mean(), rtol=0.05, atol=0)
+    changes = [brightness_change(model, latents, moved) for moved in (random, worst)]
+    assert changes[1] > 1.5 * changes[0]
+
+
+def test_the_guard_keeps_the_worst_moves_on_their_side(model, latents):
+    rows, images = torch.arange(len(latents)), model.decode(latents)
+    free = mover(model, latents, "worst", threshold=None).worst(rows, images, Brightness())
+    assert ((free[:, 0] < 0) != (latents[:, 0] < 0)).any()
+    kept = mover(model, latents, "worst").worst(rows, images, Brightness())
+    assert torch.equal(kept[:, 0] < 0, latents[:, 0] < 0)
+
+
 def test_lines_lead_towards_a_neighbour(model, latents):
     moves = mover(model, latents, "lines", threshold=None).move(torch.arange(120)) - latents
     nearest = torch.cdist(latents, latents).argsort(1)[:, 1:6]
