@@ -11,12 +11,12 @@ from transop_paper.scarce.rows import ENTRY, find_rows
 # For each data set, rows by number of seeds.
 CONTESTS: dict[str, dict[int, str]] = {
     "mnist": {
-        10: "poisson-joint,poisson,entry,entry-transport,entry-worst,entry-noise,entry-lines,entry-plain,"
-        "fixmatch,mean-teacher",
+        10: "poisson-joint,poisson,entry,entry-transport,entry-worst,entry-noise,entry-lines,"
+        "entry-plain,fixmatch,mean-teacher",
     },
     "fashion": {
-        10: "poisson-joint,poisson,entry,entry-transport,entry-worst,entry-noise,entry-lines,entry-elastic,"
-        "entry-network,entry-no-graph,fixmatch,mean-teacher,self-training",
+        10: "poisson-joint,poisson,entry,entry-transport,entry-worst,entry-noise,entry-lines,"
+        "entry-elastic,entry-network,entry-no-graph,fixmatch,mean-teacher,self-training",
     },
     "yale": {3: "poisson-joint,fixmatch,entry,entry-plain"},
 }

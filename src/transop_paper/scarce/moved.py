@@ -140,7 +140,8 @@ class Mover:
         """Compare the length of moves with the points they start from."""
         starts = self.latents[rows]
         sizes = torch.linalg.vector_norm(starts, dim=1).clamp_min(1e-12)
-        return torch.linalg.vector_norm(moved - starts, dim=1) / sizes
+        lengths: Tensor = torch.linalg.vector_norm(moved - starts, dim=1) / sizes
+        return lengths
 
     def fill_pool(
         self, images: Callable[[Tensor], Tensor], n_copies: int, progress: Progress = silent
