@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transop.networks import LeNet
 from transop.training import computes_in_half
 
-_IN_HALF = computes_in_half(torch.device("cpu"))
+IN_HALF = computes_in_half(torch.device("cpu"))
 _ZERO = np.float32(0)
 
 
@@ -94,7 +94,7 @@ class FastLeNet(LeNet):
         hidden = images
         for layer in self.features:
             if isinstance(layer, nn.Conv2d):
-                with torch.autocast("cpu", torch.bfloat16, enabled=_IN_HALF):
+                with torch.autocast("cpu", torch.bfloat16, enabled=IN_HALF):
                     hidden = layer(hidden)
                 hidden = _PooledReLU.apply(hidden.float())  # type: ignore[no-untyped-call]
         logits: Tensor = self.head(hidden.flatten(1))

@@ -16,6 +16,7 @@ from torch.nn.functional import kl_div, normalize
 from transop.model import ManifoldAutoencoder
 from transop.operators import sample_laplace, transport
 from transop.progress import Progress, silent
+from transop_paper.scarce.fast_lenet import IN_HALF
 
 Kind = Literal["operators", "worst", "noise", "lines"]
 Draw = Callable[[Tensor], Tensor]  # rows to moved points
@@ -97,7 +98,11 @@ class Mover:
 
     @torch.no_grad()
     def worst(
-        self, rows: Int[Tensor, " b"], images: Float[Tensor, "b c h w"], network: nn.Module
+        self,
+        rows: Int[Tensor, " b"],
+        images: Float[Tensor, "b c h w"],
+        network: nn.Module,
+        lost: Tensor | float = 0.0,
     ) -> Float[Tensor, "b d"]:
         """Move along the mix of operators that a network likes least, as far as a random move.
 
@@ -105,15 +110,17 @@ class Mover:
         gradient of the divergence between the answers before and after a small trial move says
         which coefficients, in units of the encoder's scales, change the answer most. Where the
         guard refuses the result, the random move that gave the length is taken.
+
+        ``lost`` is the detail that is added to decoded images.
         """
         points, operators = self.latents[rows], self.model.operators.operators.detach()
         random, scales = self._guarded(rows, self._along_operators), self.model.scales_at(points)
-        answer, lost = network(images).softmax(1), self.lost(rows, images)
+        answer = network(images).softmax(1)
         trial = torch.randn(scales.shape, generator=self.generator)
         trial = (_PROBE * normalize(trial, dim=1)).requires_grad_()
         with torch.enable_grad():
             tried = transport(operators, trial * scales, points)
-            pictures = self.model.decode(tried, gradients=True) + lost
+            pictures = self.draw(tried, gradients=True) + lost
             change = kl_div(network(pictures).log_softmax(1), answer, reduction="sum")
             (worst,) = torch.autograd.grad(change, trial)
         coefficients = scales * normalize(worst, dim=1)
@@ -125,6 +132,13 @@ class Mover:
             refused = self._refused(moved, self.model.classify_latents(points).argmax(1))
             moved[refused] = random[refused]
         return moved
+
+    def draw(
+        self, points: Float[Tensor, "b d"], *, gradients: bool = False
+    ) -> Float[Tensor, "b c h w"]:
+        """Decode points in short numbers, where the processor has them."""
+        with torch.autocast("cpu", torch.bfloat16, enabled=IN_HALF):
+            return self.model.decode(points, gradients=gradients).float()
 
     def lost(
         self, rows: Int[Tensor, " b"], images: Float[Tensor, "b c h w"]

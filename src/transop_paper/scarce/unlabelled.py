@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 _NEAREST = 10
 _AT_ONCE = 1_000
-Move = Callable[[Tensor, nn.Module], Tensor]  # rows and the network in training to moved images
+# Rows, which of them stay as they are, and the network in training, to images.
+Move = Callable[[Tensor, Tensor, nn.Module], Tensor]
 Trained = tuple[Classify, dict[str, float]]  # a classifier, and facts about its training
 
 
@@ -179,20 +180,27 @@ class UnlabelledRow:
     def _moves(self, mover: Mover, lengths: list[float]) -> Move:
         """Give a function that shows moved copies of training images, and notes their lengths."""
         images, progress = self._train_images, self._experiment.progress
-
-        def draw_worst(rows: Tensor, network: nn.Module) -> Tensor:
-            moved = mover.worst(rows, images[rows], network)
-            lengths.append(float(mover.relative_lengths(rows, moved).mean()))
-            return (mover.model.decode(moved) + mover.lost(rows, images[rows])).clamp(0, 1)
-
         if mover.kind == "worst":
+            parts = torch.split(torch.arange(len(images)), _AT_ONCE)
+            lost = torch.cat(
+                [mover.lost(part, images[part]).expand_as(images[part]) for part in parts]
+            )
+
+            def draw_worst(rows: Tensor, stays: Tensor, network: nn.Module) -> Tensor:
+                shown, going = images[rows], rows[~stays]
+                moved = mover.worst(going, shown[~stays], network, lost[going])
+                lengths.append(float(mover.relative_lengths(going, moved).mean()))
+                shown[~stays] = (mover.draw(moved) + lost[going]).clamp(0, 1)
+                return shown
+
             return draw_worst
         pool, length = mover.fill_pool(images.__getitem__, self._protocol.n_copies, progress)
         lengths.append(length)
 
-        def draw_from_pool(rows: Tensor, network: nn.Module) -> Tensor:
+        def draw_from_pool(rows: Tensor, stays: Tensor, network: nn.Module) -> Tensor:
             copies = torch.randint(pool.shape[1], rows.shape, generator=self._generator)
-            return pool[rows, copies].float().div_(255)
+            moved = pool[rows, copies].float().div_(255)
+            return torch.where(stays[:, None, None, None], images[rows], moved)
 
         return draw_from_pool
 
@@ -204,11 +212,10 @@ class UnlabelledRow:
         network = new_network(data.image_shape, data.n_classes, self._seed, FastLeNet)
 
         def changed(rows: Tensor) -> Tensor:
-            images = self._train_images[rows]
-            if move is not None:
-                real = torch.rand(len(rows), generator=self._generator) < protocol.real_share
-                images = torch.where(real[:, None, None, None], images, move(rows, network))
-            return self._distorted(images)
+            if move is None:
+                return self._distorted(self._train_images[rows])
+            stays = torch.rand(len(rows), generator=self._generator) < protocol.real_share
+            return self._distorted(move(rows, stays, network))
 
         def draw_known(n: int) -> tuple[Tensor, Tensor]:
             chosen = torch.randint(len(labelled), (n,), generator=self._generator)
