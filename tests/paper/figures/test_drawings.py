@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from transop_paper.figures import FIGURES
+from transop_paper.figures import FIGURES, inference_time
 from transop_paper.figures.attributes import spread_apart
 from transop_paper.figures.embedding import spaced_out
 from transop_paper.figures.figure import Numbers
@@ -31,6 +31,22 @@ def test_the_fastest_solver_stands_on_top():
     (axes,) = draw("inference-time", arrays, {"solvers": ["slow", "fast"], **sizes}).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["slow", "fast"]
     assert "1.5 ms  (objective 2.000 x the best)" in axes.texts[1].get_text()
+
+
+def test_a_slow_solver_with_fewer_trials_is_drawn_by_those_it_has():
+    seconds = np.array([[1, 3, np.nan], [1e-3, 2e-3, 3e-3]])
+    sizes = {"n_pairs": 2, "dimension": 3, "n_operators": 4, "solvers": ["slow", "fast"]}
+    figure = draw("inference-time", {"seconds": seconds, "objective": np.ones(2)}, sizes)
+    assert figure.axes[0].texts[0].get_text().strip().startswith("2 s")
+    assert figure.axes[0].get_xlim()[1] == 300
+
+
+def test_a_solver_without_patience_left_gets_no_further_trials(monkeypatch):
+    monkeypatch.setattr(inference_time, "_solve", lambda *_: (1.0, 2.0, 1.0))
+    monkeypatch.setattr(inference_time, "_PATIENCE", 0.0)
+    trials = np.array(inference_time._trials(None, "slow", [()] * 5, None))
+    assert np.isfinite(trials).sum(0).tolist() == [2, 2, 2]
+    assert trials.shape == (5, 3)
 
 
 def test_thumbnails_do_not_overlap():
