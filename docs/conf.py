@@ -45,6 +45,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOT_PAGES = ("CHANGELOG", "CONTRIBUTING", "SECURITY")  # shown as project/changelog and so on
 EQUATION = re.compile(r"\s*\[[A-Z]+\]  ")
 LITERAL = re.compile(r"(``.*?``|`.*?`)")
+UNDIVIDED = re.compile(r"\d ± \d|\(-?[\d.]+ to -?[\d.]+\)")  # no line ends within these
 
 
 def read_page(app: Any, page: str, source: list[str]) -> None:
@@ -57,6 +58,7 @@ def read_page(app: Any, page: str, source: list[str]) -> None:
         lambda link: f"](/project/{link[1].lower()}.md",
         source[0],
     )
+    source[0] = UNDIVIDED.sub(lambda number: number[0].replace(" ", "\u00a0"), source[0])
 
 
 def read_docstring(

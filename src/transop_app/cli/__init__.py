@@ -77,7 +77,7 @@ def start(
 ) -> None:
     """Learn identity-preserving transformations from unlabelled images.
 
-    Results go to stdout, all else to stderr; --quiet and its like may stand anywhere.
+    Results go to stdout, everything else to stderr. --quiet, --verbose and --debug may come last.
 
     Exit codes: 0 done, 2 a mistake in what was asked, 1 the machine failed
     (a full disk, say), 130 stopped with Ctrl-C, 70 a bug of ours.

@@ -28,7 +28,7 @@ def data(
     offline: Annotated[bool, typer.Option("--offline", help="Never use the network.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Get or verify a data set; says every source it tried."""
+    """Get or check a data set, and name every source that was tried."""
     from transop.data import load_dataset
 
     terminal: Terminal = ctx.obj

@@ -38,7 +38,7 @@ Changes = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of all randomness.")]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
-Devices = Annotated[int | None, typer.Option(help="Train on so many devices at once.")]
+Devices = Annotated[int | None, typer.Option(help="Number of devices to train on at once.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")]
 Data = Annotated[
     Path | None,

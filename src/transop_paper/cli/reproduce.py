@@ -21,7 +21,11 @@ QuickOption = Annotated[
 ]
 OnlyOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="STEP", help="Only this step and those it needs.", rich_help_panel=_PANEL),
+    typer.Option(
+        metavar="STEP",
+        help="Only this step and those it needs; repeatable.",
+        rich_help_panel=_PANEL,
+    ),
 ]
 ListOption = Annotated[
     bool, typer.Option("--list", help="List the steps; run nothing.", rich_help_panel=_PANEL)
