@@ -1,6 +1,8 @@
 """``transop fit`` on small folders, as a user would call it."""
 
 import re
+import shlex
+import sys
 import tomllib
 from pathlib import Path
 
@@ -10,6 +12,8 @@ from PIL import Image
 
 from transop.training import plan as planning
 from transop_app.cli import run
+
+fitting = sys.modules["transop.training.fit"]  # by its path it would be the function `fit`
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +47,48 @@ def test_a_folder_becomes_a_run_with_report_and_advice(tmp_path, capfd):
         assert words in said.err
     assert said.err.count("\n  transop ") == 3
     assert "kept-identity" in (out / "report.html").read_text()
+
+
+def test_a_stopped_run_goes_on_with_the_command_it_names_and_ends_with_its_report(
+    tmp_path, capfd, monkeypatch
+):
+    folder = write_pictures(tmp_path / "my waves", 90)
+    out = tmp_path / "run"
+    command = ["fit", str(folder), "--minutes", "0.4", "--out", str(out)]
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setitem(fitting.PHASES, "operators", stop)
+        assert run(command) == 130
+    assert not (out / "report.html").exists()
+    said = capfd.readouterr().err.splitlines()[-1]
+    again = shlex.split(said.removeprefix("stopped; continue with: transop "))
+    assert again == ["fit", str(folder), "--out", str(out), "--resume"]
+    assert run([*again, "--seed", "7"]) == 2
+    assert "runtime.seed = 7" in capfd.readouterr().err
+    assert run(again) == 0
+    said = capfd.readouterr().err
+    assert "reconstruction:" in said
+    assert "try next" in said
+    assert (out / "report.html").exists()
+
+
+def test_only_a_run_of_fit_on_the_same_images_goes_on(tmp_path, capfd):
+    folder, out = write_pictures(tmp_path / "waves", 30), tmp_path / "run"
+    command = ["fit", str(folder), "--minutes", "0.4", "--out", str(out)]
+    assert run([*command, "--resume"]) == 2
+    assert "leave --resume out" in capfd.readouterr().err
+    assert run(command) == 0
+    other = write_pictures(tmp_path / "others", 31)
+    capfd.readouterr()
+    assert run(["fit", str(other), "--out", str(out), "--resume"]) == 2
+    assert "trained on other data" in capfd.readouterr().err
+    config = out / "config.toml"
+    config.write_text(config.read_text().replace('recipe = "fit"', 'recipe = "demo"'))
+    assert run([*command, "--resume"]) == 2
+    assert "holds a run of recipe 'demo', not 'fit'" in capfd.readouterr().err
 
 
 def test_the_plan_is_printed_and_nothing_is_written(tmp_path, capfd, monkeypatch):

@@ -58,7 +58,7 @@ class DataSettings(Section):
     crop: int | str | tuple[float, float, float, float] | None = None
     # 'random' for any source; CelebA has 'paper' and 'official'.
     split: Literal["paper", "official", "random"] | None = None
-    limit: int | None = Field(None, ge=2)  # use only the first so many training images
+    limit: int | None = Field(None, ge=2)  # use only so many training images, evenly spaced
 
     @field_validator("crop", mode="before")
     @classmethod

@@ -9,6 +9,7 @@ from transop.data.dataset import (
     consecutive_splits,
     random_order,
     split_sizes,
+    spread_out,
 )
 from transop.data.findings import require_trainable
 from transop.data.load import load_dataset
@@ -47,6 +48,7 @@ __all__ = [
     "read_picture",
     "require_trainable",
     "split_sizes",
+    "spread_out",
     "with_source",
     "zip_entries",
 ]

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from transop.artifacts import RunFolder, read_json, write_json
 from transop.config import Settings
-from transop.data.dataset import ImageDataset
+from transop.data.dataset import ImageDataset, spread_out
 from transop.data.findings import require_trainable
 from transop.data.load import load_dataset
 from transop.data.registry import known_datasets
@@ -79,7 +79,8 @@ class DataRecord:
         raise DataError(
             f"the run in '{run}' was trained on other data: {self.summary()}; got "
             f"{len(dataset):,} images of {_size(dataset.image_shape)} pixels with another content. "
-            "Give the original data with --data PATH, or start a new run"
+            "Give the original images (--data PATH, or the FOLDER of 'transop fit'), "
+            "or start a new run"
         )
 
     def summary(self) -> str:
@@ -133,7 +134,7 @@ def load_run_data(
         logger.warning(message, images.image_size, size)
         images = load_dataset(images, image_size=size)
     if wanted.limit is not None and wanted.limit < len(images.splits["train"]):
-        fewer = {**images.splits, "train": np.sort(images.splits["train"])[: wanted.limit]}
+        fewer = {**images.splits, "train": spread_out(images.splits["train"], wanted.limit)}
         images = replace(images, splits=fewer)
     require_trainable(images)
     _require_enough_data(settings.autoencoder.latent_dimension, images)

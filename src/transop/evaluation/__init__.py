@@ -26,7 +26,6 @@ from transop.evaluation.reconstruction import (
     held_out_rows,
     reconstruction_error,
     same_class_pairs,
-    spread_out,
 )
 
 __all__ = [
@@ -51,5 +50,4 @@ __all__ = [
     "reconstruction_error",
     "same_class_pairs",
     "spread_covered",
-    "spread_out",
 ]

@@ -14,9 +14,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transop.data import ImageDataset
+from transop.data import ImageDataset, spread_out
 from transop.errors import UserError
-from transop.evaluation.reconstruction import spread_out
 from transop.identity import Identity, describe_identity
 from transop.model import ManifoldAutoencoder
 from transop.progress import Progress, silent

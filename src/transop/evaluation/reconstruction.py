@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transop.data import ImageDataset
+from transop.data import ImageDataset, spread_out
 
 
 class PathModel(Protocol):
@@ -34,13 +34,7 @@ CHUNK = 250  # measured: larger chunks fall out of the cache and decode at half 
 
 def held_out_rows(dataset: ImageDataset, most: int = 10_000) -> np.ndarray:
     """Choose the images to measure on: test, else validation, else the training images."""
-    return dataset.splits[dataset.held_out_split][:most]
-
-
-def spread_out(rows: Int[np.ndarray, " n"], most: int) -> Int[np.ndarray, " m"]:
-    """Choose at most so many rows, evenly spaced: images of a folder come class after class."""
-    chosen: np.ndarray = rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)]
-    return chosen
+    return spread_out(dataset.splits[dataset.held_out_split], most)
 
 
 def same_class_pairs(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import kl_div, log_softmax
 
-from transop.data import ImageDataset
+from transop.data import ImageDataset, spread_out
 from transop.evaluation import (
     LENGTHS,
     factor_for_length,
@@ -222,7 +223,7 @@ def _closing_numbers(
     latents: Float[Tensor, "n d"],
 ) -> dict[str, Any]:
     living = model.operators.living()
-    scales = model.scales_at(latents[:10_000]).mean(0)
+    scales = model.scales_at(latents[spread_out(np.arange(len(latents)), 10_000)]).mean(0)
     return {
         **_measure_moves(model, dataset, session.generator(PHASE, "measure")),
         "mean_scale": float(scales[living].mean()) if bool(living.any()) else 0.0,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from transop.artifacts import RunFolder, write_atomically
 from transop.config import Settings, as_override, load_settings
-from transop.data import ImageDataset, load_dataset, load_run_data
+from transop.data import ImageDataset, load_dataset, load_run_data, spread_out
 from transop.errors import ArtifactError, SettingsError, show
 from transop.evaluation import half_way_scale, held_out_rows
 from transop.identity import choose_source
@@ -263,7 +263,7 @@ def _fine_tuning_phase(
 
 def _set_prior_scale(model: ManifoldAutoencoder, dataset: ImageDataset) -> Tensor:
     """Let moves go half the way to the nearest image; give the latents this was found on."""
-    some = model.encode(dataset.batch(dataset.splits["train"][:2000]))
+    some = model.encode(dataset.batch(spread_out(dataset.splits["train"], 2000)))
     model.prior_scale = half_way_scale(model.operators.operators.detach(), some)
     return some
 

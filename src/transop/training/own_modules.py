@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from transop.config import AutoencoderSettings
-from transop.data import ImageDataset
+from transop.data import ImageDataset, spread_out
 from transop.errors import ArtifactError, SettingsError, show
 from transop.files import require_regular
 from transop.model import ManifoldAutoencoder
@@ -79,7 +79,7 @@ def build_own_model(session: Session, dataset: ImageDataset) -> ManifoldAutoenco
     """
     settings = session.settings
     encoder, decoder = own_modules(settings.autoencoder)
-    images = dataset.batch(dataset.splits["train"][:_EXAMPLES], device=session.device)
+    images = dataset.batch(spread_out(dataset.splits["train"], _EXAMPLES), device=session.device)
     for module in (encoder, decoder):
         if isinstance(module, nn.Module):
             module.to(session.device).eval()

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transop_app.cli import options
-from transop_app.cli.runs import claim_folder
+from transop_app.cli.runs import check_resumable, claim_folder, settings_to_resume, stored_settings
 from transop_app.cli.terminal import Terminal
 from transop_app.cli.train import show_summary
 
 if TYPE_CHECKING:
+    from transop.artifacts import RunFolder
+    from transop.config import Settings
     from transop.data import ImageDataset
     from transop.run import Run
     from transop.training import FitPlan
@@ -40,20 +42,28 @@ def fit(
     ] = False,
     seed: options.Seed = None,
     device: options.Device = None,
+    resume: options.Resume = False,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Train on your own images: every setting is chosen for them and for the time you have.
 
-    The plan is printed first. Labels (subfolders) are used if there are any.
+    The plan is printed first. Labels (subfolders) are used if there are any. A run that was stopped
+    goes on with --resume, as it was planned and without a clock.
     """
     from transop.artifacts import RunFolder
+    from transop.config import Settings
     from transop.training import make_plan, train_in_time
 
     terminal: Terminal = ctx.obj
     begun = time.monotonic()
     name = Path(os.path.abspath(source)).stem or "fit"  # noqa: PTH100  (".." has no name)
     folder = RunFolder(out or Path("runs") / name)
+    if resume:
+        check_resumable(folder, force=force)
+        if (stored := stored_settings(folder, Settings)) is not None:
+            _go_on(ctx, folder, stored)
+            return
     if not plan_only:
         claim_folder(folder, force=force)
     plan, images = make_plan(
@@ -63,9 +73,7 @@ def fit(
         terminal.result(plan.settings.to_toml().rstrip())
         return
     _show_plan(terminal, plan)
-    config, place = (shlex.quote(str(path)) for path in (folder.config_file, folder.path))
-    again = f"transop train {config} --out {place}"
-    with terminal.resumable(f"stopped; continue with: {again} --resume"):
+    with terminal.resumable(_remedy(ctx, folder)):
         train_in_time(
             plan,
             images,
@@ -75,9 +83,29 @@ def fit(
             progress=terminal.progress,
             announce=terminal.notice,
         )
-    _conclude(ctx, folder.path, images, plan)
+    _conclude(ctx, folder.path, images)
     taken = (time.monotonic() - begun) / 60
     terminal.notice(f"done in {taken:.1f} of {minutes:g} minutes")
+
+
+def _go_on(ctx: typer.Context, folder: RunFolder, stored: Settings) -> None:
+    """Continue a run that was stopped, and conclude it as any other."""
+    from transop.training import train
+
+    terminal: Terminal = ctx.obj
+    source = ctx.params["source"]  # must hold the very images of the run
+    given = {name: ctx.params[name] for name in ("seed", "device")}
+    changes = [f"runtime.{name}={value}" for name, value in given.items() if value is not None]
+    wanted = stored.model_copy(update={"recipe": "fit"})
+    settings = settings_to_resume(stored, wanted, changes, folder.path)
+    with terminal.resumable(_remedy(ctx, folder)):
+        train(settings, folder, dataset=source, resume=True, progress=terminal.progress)
+    _conclude(ctx, folder.path, source)
+
+
+def _remedy(ctx: typer.Context, folder: RunFolder) -> str:
+    source, place = (shlex.quote(str(path)) for path in (ctx.params["source"], folder.path))
+    return f"stopped; continue with: transop fit {source} --out {place} --resume"
 
 
 def _show_plan(terminal: Terminal, plan: FitPlan) -> None:
@@ -89,17 +117,17 @@ def _show_plan(terminal: Terminal, plan: FitPlan) -> None:
     terminal.notice(f"plan: about {plan.total:.1f} of {plan.minutes:g} minutes")
 
 
-def _conclude(ctx: typer.Context, path: Path, images: ImageDataset, plan: FitPlan) -> None:
+def _conclude(ctx: typer.Context, path: Path, data: ImageDataset | str) -> None:
     """Draw, print results, say in plain words how good they are, and suggest what to do next."""
     from transop.run import Run
     from transop_app.cli.showcase import draw_showcase
     from transop_app.report import write_report
 
     terminal: Terminal = ctx.obj
-    run = Run.open(path, data=images, progress=terminal.progress)
-    draw_showcase(run.model, images, run.folder.figures)
+    run = Run.open(path, data=data, progress=terminal.progress)
+    draw_showcase(run.model, run.dataset, run.folder.figures)
     show_summary(terminal, run.folder, as_json=ctx.params["as_json"])
-    for sentence in quality(run, images, plan):
+    for sentence in quality(run, ctx.params["minutes"]):
         terminal.notice(sentence)
     terminal.notice(f"report: {write_report(path)}")
     terminal.notice("try next:")
@@ -112,17 +140,18 @@ def _conclude(ctx: typer.Context, path: Path, images: ImageDataset, plan: FitPla
         terminal.notice(f"  {command}")
 
 
-def quality(run: Run, images: ImageDataset, plan: FitPlan) -> list[str]:
+def quality(run: Run, minutes: float) -> list[str]:
     """Say in plain words how good the result is, and what more time would buy."""
     import numpy as np
 
-    from transop.evaluation import spread_out
+    from transop.data import spread_out
 
     merged: dict[str, Any] = {}
     for facts in run.phases.values():
         merged |= facts
     # A single image has no variance.
-    rows = run.held_out_rows if len(run.held_out_rows) > 1 else np.arange(len(images))
+    images, rows = run.dataset, run.held_out_rows
+    rows = rows if len(rows) > 1 else np.arange(len(images))
     some = images.batch(spread_out(rows, 500))
     error = float(merged["test_mse"])
     explained = 1 - error / max(float((some - some.mean(0)).square().mean()), 1e-9)
@@ -135,7 +164,7 @@ def quality(run: Run, images: ImageDataset, plan: FitPlan) -> list[str]:
         n_operators = run.model.operators.n_operators
         sentences.append(f"operators: {merged['living']} of {n_operators} are alive")
     sentences.append(_on_identity(merged, run))
-    sentences.append(_on_more_time(plan))
+    sentences.append(_on_more_time(run, minutes))
     return sentences
 
 
@@ -152,17 +181,17 @@ def _on_identity(merged: dict[str, Any], run: Run) -> str:
     )
 
 
-def _on_more_time(plan: FitPlan) -> str:
-    settings = plan.settings.autoencoder
+def _on_more_time(run: Run, minutes: float) -> str:
+    settings = run.settings.autoencoder
     if settings.width < 32:
         return (
             f"more time: the network has width {settings.width} and sees each image "
-            f"{settings.epochs:.0f} times; --minutes {4 * plan.minutes:g} affords twice the width, "
+            f"{settings.epochs:.0f} times; --minutes {4 * minutes:g} affords twice the width, "
             "that is sharper images"
         )
     if settings.epochs < 40:
         return (
             f"more time: the network sees each image {settings.epochs:.0f} times; "
-            f"--minutes {2 * plan.minutes:g} doubles that, for sharper images"
+            f"--minutes {2 * minutes:g} doubles that, for sharper images"
         )
     return "more time would change little: more images would help more"

@@ -10,9 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transop.data import ImageDataset
+from transop.data import ImageDataset, spread_out
 from transop.errors import UserError
-from transop.evaluation import spread_out
 from transop.run import Run
 
 logger = logging.getLogger(__name__)

@@ -1,5 +1,6 @@
 import signal
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -169,9 +170,13 @@ def images_used(tmp_path, monkeypatch):
     return start
 
 
-def test_a_limit_keeps_only_the_first_training_images(images_used, bars):
-    used = images_used(tiny("data.limit=20"), bars)
-    assert list(used.splits["train"]) == list(range(20))
+def test_a_limit_keeps_training_images_of_every_class_of_a_sorted_folder(images_used, bars):
+    train = bars.splits["train"]
+    used = images_used(tiny("data.limit=20"), replace(bars, labels=np.arange(len(bars)) // 40))
+    kept = used.splits["train"]
+    assert len(kept) == 20
+    assert set(kept) < set(train)
+    assert set(used.labels[kept]) == set(used.labels[train])
     assert len(used.splits["test"]) == 16
 
 
