@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from statistics import mean, stdev
 from typing import Any
 
 from transop_paper.numbers.layout import Measurements, from_file, interval, percent, table
@@ -249,6 +250,20 @@ def _few_labels(read: Measurements) -> str:
     return table(["augmentation", "labels it may use", *head], rows)
 
 
+def _same_labels(read: Measurements) -> str:
+    """Compare rows whose ranges come from the 100 labels with elastic distortion, by seed."""
+    rows = []
+    for name, title in zip(_RECIPES, ("MNIST", "Fashion-MNIST"), strict=True):
+        elastic = next(row for row in read(f"table1-{name}")["rows"] if row["row"] == "elastic")
+        for row in [elastic, *read(f"few-labels-{name}")["rows"]]:
+            gap = [a - b for a, b in zip(row["accuracies"], elastic["accuracies"], strict=True)]
+            error = stdev(gap) / len(gap) ** 0.5
+            more = "" if row is elastic else f"{mean(gap):+.1f} ± {error:.1f}"
+            rows.append([title, row["title"], _accuracy(row), str(row["n_seeds"]), more])
+    head = ["images", "row", "accuracy", "seeds", "minus elastic ± standard error"]
+    return table(head, rows)
+
+
 def _identity(read: Measurements) -> str:
     """Give the share of labels kept by moves of length 0.3 on both data sets."""
     words = {
@@ -312,14 +327,11 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
         f"extrapolation-{name}": from_file(f"extrapolation-{name}", _extrapolation)
         for name in _RECIPES
     },
-    **{
-        f"{which}-{name}": from_file(f"{which}-{name}", _table1)
-        for which in ("table1", "few-labels")
-        for name in _RECIPES
-    },
+    **{f"table1-{name}": from_file(f"table1-{name}", _table1) for name in _RECIPES},
     **{f"contest-{name}": from_file(f"contest-{name}", _contest) for name in (*_RECIPES, "yale")},
     **{f"rivals-{name}": from_file(f"rivals-{name}", _rivals) for name in _RECIPES},
     "few-labels": _few_labels,
+    "same-labels": _same_labels,
     "identity": _identity,
     "extrapolation": _extrapolation_in_short,
 }
