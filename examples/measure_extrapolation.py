@@ -12,7 +12,8 @@ is a small difference: 400 pairs per class give it to a point, 4,000 to a third 
 A shorter path keeps its class longer, so compare runs at equal residuals only: with `--residual`
 every path ends where its mean distance from the second image is that share of |z1|. A small
 `--sparsity-weight` makes the path end before the image and not beside it. The unit |z1| differs
-between networks: `--times` compares them at equal shares of the distance between two images.
+between networks: with `--covered 0.8` paths end where they cover this share of the distance
+between the two images.
 """
 
 import argparse
@@ -26,6 +27,8 @@ from transop.evaluation import same_class_pairs
 from transop_paper.extrapolation import lead_over, measure_extrapolation
 from transop_paper.figures.companions import load_companion
 
+TIMES = [1.0, 1.5, 2.0, 2.5, 3.0]
+
 
 def main() -> None:
     """Print accuracy, control, what curvature adds, and the residual of a run."""
@@ -33,10 +36,11 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--pairs-per-class", type=int, default=400)
     parser.add_argument("--split", default="test", help="whose images; test if not given")
-    parser.add_argument("--residual", type=float, help="where paths end, as a share of |z1|")
+    ends = parser.add_mutually_exclusive_group()
+    ends.add_argument("--residual", type=float, help="where paths end, as a share of |z1|")
+    ends.add_argument("--covered", type=float, help="the same as a share of the distance")
     parser.add_argument("--sparsity-weight", type=float, help="of inference, if not the run's own")
     parser.add_argument("--classifier", type=Path, help="of another run, instead of this one's")
-    parser.add_argument("--times", type=float, nargs="+", default=[1.0, 1.5, 2.0, 2.5, 3.0])
     parser.add_argument("--json", type=Path, help="file to write the numbers to")
     wanted = parser.parse_args()
     run = Run.open(wanted.classifier or wanted.run)
@@ -56,10 +60,11 @@ def main() -> None:
         dataset.batch(rows[first]),
         dataset.batch(rows[second]),
         torch.from_numpy(labels[first]),
-        times=wanted.times,
+        times=TIMES,
         residual=wanted.residual,
+        covered=wanted.covered,
     )
-    print("t        ", *(f"{t:6.2f}" for t in wanted.times))
+    print("t        ", *(f"{t:6.2f}" for t in TIMES))
     print("paths    ", *(f"{100 * a:6.1f}" for a in result.accuracy()))
     print("control  ", *(f"{100 * a:6.1f}" for a in result.control_accuracy()))
     lead, half_width = lead_over(result.correct, result.control_correct)
@@ -74,7 +79,7 @@ def main() -> None:
             {
                 "run": run.name if wanted.classifier is None else wanted.run.name,
                 "pairs": len(first),
-                "times": wanted.times,
+                "times": TIMES,
                 "paths": result.accuracy(),
                 "control": result.control_accuracy(),
                 "half_width": half_width.tolist(),

@@ -5,13 +5,15 @@ every decoded point. Because the l1 penalty lets an operator path stop short of 
 gain beyond t = 1 is a shorter path. The control takes that part away: a straight line to the very
 point the operators reached. What remains above the control is owed to curvature alone.
 
-Models compare at equal residuals only. A larger sparsity weight is a poor way to get there: paths
-then end beside z1 as much as before it, and what is a little beside at t = 1 is three times as
-much at t = 3. `stopping_time` lets every path stop on its way instead.
+Models compare only at equal residuals, or at equal shares of the distance. A larger sparsity weight
+is a poor way to get there: paths then end beside z1 as much as before it, and what is a little
+beside at t = 1 is three times as much at t = 3. `stopping_time` lets every path stop on its way
+instead.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -66,6 +68,7 @@ def measure_extrapolation(
     *,
     times: list[float],
     residual: float | None = None,
+    covered: float | None = None,
     progress: Progress = silent,
 ) -> ExtrapolationResult:
     """Follow the model's path for every pair and name each point, with the control beside it.
@@ -79,11 +82,18 @@ def measure_extrapolation(
         times: where on the path, 1 being its end.
         residual: where a path ends: where it misses z1 by this share of |z1|, on average over the
             pairs. If not given, or never as small, where the model's own inference ends it.
+        covered: the same as a share of the distance from z0 to z1 that the path covers. |z1| is a
+            unit that differs between networks; this one does not.
         progress: announces the chunks.
     """
-    stop = 1.0 if residual is None else stopping_time(model, first, second, residual)
+    assert residual is None or covered is None
+    stop = 1.0
+    if residual is not None:
+        stop = stopping_time(model, first, second, residual)
+    elif covered is not None:
+        stop = stopping_time(model, first, second, 1 - covered, of="distance")
     when = stop * torch.tensor([1.0, *times])
-    correct, control, missing, covered = [], [], [], []
+    correct, control, missing, shares = [], [], [], []
     starts = range(0, len(first), _CHUNK)
     for start in progress(starts, "following paths", len(starts)):
         chunk = slice(start, start + _CHUNK)
@@ -93,7 +103,7 @@ def measure_extrapolation(
         line = z0[:, None] + when[1:, None].to(z0) / stop * (end - z0[:, None])
         missed = (z1 - end[:, 0]).norm(dim=1)
         missing.append(relative_miss(missed, z1))
-        covered.append(share_covered(missed, z0, z1))
+        shares.append(share_covered(missed, z0, z1))
         truth = labels[chunk].to(z0.device)[:, None]
         correct.append(_classes(model, classifier, path) == truth)
         control.append(_classes(model, classifier, line) == truth)
@@ -102,7 +112,7 @@ def measure_extrapolation(
         correct=torch.cat(correct).float().cpu(),
         control_correct=torch.cat(control).float().cpu(),
         residual=torch.cat(missing).cpu(),
-        share_covered=torch.cat(covered).cpu(),
+        share_covered=torch.cat(shares).cpu(),
         stop=stop,
     )
 
@@ -112,12 +122,14 @@ def stopping_time(
     model: PathModel,
     first: Float[Tensor, "pairs c h w"],
     second: Float[Tensor, "pairs c h w"],
-    residual: float,
+    miss: float,
+    *,
+    of: Literal["target", "distance"] = "target",
 ) -> float:
-    """Find when the mean of |z1 - z(t)| / |z1| over all pairs first falls to ``residual``.
+    """Find when the mean of |z1 - z(t)| / |z1| over all pairs first falls to ``miss``.
 
-    It is one time for all pairs, interpolated between hundredths of the way; 1 if the paths do not
-    come so close.
+    With ``of="distance"`` it is |z1 - z(t)| / |z1 - z0|. The answer is one time for all pairs,
+    interpolated between hundredths of the way; 1 if the paths do not come so close.
     """
     misses = torch.zeros(len(_STOPS), dtype=torch.float64)
     for start in range(0, len(first), _CHUNK):
@@ -125,15 +137,18 @@ def stopping_time(
         z0, z1 = model.encode(first[chunk]), model.encode(second[chunk])
         path = model.latent_path(z0, z1, _STOPS.to(z0))
         for i, points in enumerate(path.unbind(1)):
-            misses[i] += float(relative_miss((z1 - points).norm(dim=1), z1).double().sum())
+            missed = (z1 - points).norm(dim=1)
+            whole = of == "distance"
+            parts = 1 - share_covered(missed, z0, z1) if whole else relative_miss(missed, z1)
+            misses[i] += float(parts.double().sum())
     misses /= len(first)
-    close = (misses <= residual).nonzero()
+    close = (misses <= miss).nonzero()
     if not len(close):
         return 1.0
     after = int(close[0])
     if after == 0:
         return float(_STOPS[0])
-    share = (misses[after - 1] - residual) / (misses[after - 1] - misses[after])
+    share = (misses[after - 1] - miss) / (misses[after - 1] - misses[after])
     return float(_STOPS[after - 1] + share * (_STOPS[after] - _STOPS[after - 1]))
 
 

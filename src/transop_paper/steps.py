@@ -6,20 +6,22 @@ To add one, add a step to ``STEPS``. To show it in the docs, add a table to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from transop.artifacts import read_json
-from transop.run import Run
+from transop_paper.collecting import (
+    Collect,
+    read_figure,
+    read_figures,
+    read_file,
+    read_files,
+    read_runs,
+)
 from transop_paper.scarce.contest import CONTESTS, collect_contest
 
 GIVEN = ("celeba", "fruits", "yale")  # data that some steps need and the user may have
-
-Collect = Callable[[Path], Mapping[str, Any]]  # reads a result out of the work folder
 
 
 @dataclass(frozen=True)
@@ -41,69 +43,6 @@ class Step:
 
 def _seeds(template: str, seeds: Sequence[int]) -> tuple[str, ...]:
     return tuple(template.replace("SEED", str(seed)) for seed in seeds)
-
-
-def _runs(name: str) -> Collect:
-    """Read what the runs NAME-0, NAME-1, ... say about themselves."""
-
-    def collect(work: Path) -> dict[str, Any]:
-        runs = [Run.open(path) for path in sorted(work.glob(f"{name}-[0-9]"))]
-        facts = [
-            {
-                "seed": run.settings.runtime.seed,
-                "recipe": run.settings.recipe,
-                "commit": run.environment.get("commit"),
-                "torch_threads": run.environment.get("torch_threads"),
-                "phases": run.phases,
-            }
-            for run in runs
-        ]
-        return {"runs": facts}
-
-    return collect
-
-
-def _file(place: str) -> Collect:
-    """Read one JSON file; a list of rows becomes the value of "rows"."""
-
-    def collect(work: Path) -> Mapping[str, Any]:
-        found = read_json(work / place)
-        return found if isinstance(found, dict) else {"rows": found}
-
-    return collect
-
-
-def _files(pattern: str) -> Collect:
-    """Read several JSON files, one for each run."""
-    return lambda work: {"runs": [read_json(file) for file in sorted(work.glob(pattern))]}
-
-
-def _figures(run: str) -> Collect:
-    """Read the plain numbers of every figure of a run."""
-
-    def collect(work: Path) -> dict[str, Any]:
-        files = sorted((work / run / "figures").glob("*.json"))
-        return {file.stem: read_json(file).get("facts") for file in files}
-
-    return collect
-
-
-def _figure(run: str, name: str, arrays: Sequence[str]) -> Collect:
-    """Read one figure of a run: its plain numbers and some of its arrays."""
-
-    def collect(work: Path) -> dict[str, Any]:
-        opened, file = Run.open(work / run), work / run / "figures" / name
-        with np.load(file.with_suffix(".npz"), allow_pickle=False) as stored:
-            kept = {key: np.round(stored[key].astype(float), 4).tolist() for key in arrays}
-        return {
-            "recipe": opened.settings.recipe,
-            "seed": opened.settings.runtime.seed,
-            "commit": opened.environment.get("commit"),
-            "facts": read_json(file.with_suffix(".json"))["facts"],
-            "arrays": kept,
-        }
-
-    return collect
 
 
 _TINY = (
@@ -145,7 +84,7 @@ def _ground_truth(name: str, *options: str) -> Step:
         f"operators against known angles: {name}",
         tuple(f"{command} {more} --set {name}" for more in options),
         (),
-        _file(f"ground-truth/ground-truth-{name}.json"),
+        read_file(f"ground-truth/ground-truth-{name}.json"),
     )
 
 
@@ -177,7 +116,7 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
             f"{recipe}, three seeds: time, error, operators, kept identity",
             _seeds(train, range(3)),
             tiny,
-            _runs(name),
+            read_runs(name),
             leaves=(f"{name}-0",),
         ),
         Step(
@@ -185,7 +124,7 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
             f"{recipe}: identity from labels and from the neighbour graph",
             (kept,),
             (f"{few} --images 100 --epochs 1",),
-            _file(f"kept-{name}/kept.json"),
+            read_file(f"kept-{name}/kept.json"),
             after=(runs,),
             leaves=(f"kept-{name}",),
         ),
@@ -194,7 +133,7 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
             f"{recipe}: accuracy along paths and along the straight-line control",
             _seeds(along, range(3)),
             _seeds(along.replace("class 1000", "class 10"), range(2)),
-            _files(f"extrapolation/{name}-*.json"),
+            read_files(f"extrapolation/{name}-*.json"),
             after=(runs, labels),
         ),
         *(
@@ -203,7 +142,7 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
                 f"{recipe}: {about}, ten seeds",
                 (f"{_TABLE1.format(name=name)} --rows {rows}",),
                 (f"{_TABLE1.format(name=name)} {tiny_table}",) if group == "table1" else (),
-                _file(f"table1-{name}/table1.json"),
+                read_file(f"table1-{name}/table1.json"),
                 after=(runs,),
             )
             for group, (about, rows) in _TABLES.items()
@@ -213,7 +152,7 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
             f"{recipe}: accuracy along paths of all methods",
             (f"transop paper extrapolation --run {{work}}/{name}-0",),
             (),
-            _figure(f"{name}-0", "extrapolation", ("times", "accuracy", "half_width")),
+            read_figure(f"{name}-0", "extrapolation", ("times", "accuracy", "half_width")),
             after=(runs,),
         ),
         Step(
@@ -221,13 +160,42 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
             f"{recipe}: every figure of the paper",
             (f"transop paper all --run {{work}}/{name}-0",),
             (f"transop paper magnitudes --run {{work}}/{name}-0 --scale quick",),
-            _figures(f"{name}-0"),
+            read_figures(f"{name}-0"),
             after=(runs,),
         ),
     ]
     if quick:
         return steps
     return [replace(step, quick=()) for step in steps]
+
+
+def _longer_step() -> Step:
+    """Compare mnist-cpu with the training of version 0.1, at equal residuals and shares covered."""
+    train = _TRAIN.format(recipe="mnist-cpu", name="longer") + (
+        " --set autoencoder.epochs=60 --set autoencoder.learning_rate=2e-3 "
+        "--set runtime.precision=32-true"
+    )
+    ends = (("residual", 0.12), ("covered", 0.8))
+    measure = [
+        f"python examples/measure_extrapolation.py {{work}}/{name}-SEED --{how} {value} "
+        "--sparsity-weight 0.01 --pairs-per-class 1000 --classifier {work}/longer-SEED "
+        f"--json {{work}}/longer/{name}-{how}-SEED.json"
+        for name in ("mnist", "longer")
+        for how, value in ends
+    ]
+    commands = [line for template in (train, *measure) for line in _seeds(template, range(3))]
+
+    def collect(work: Path) -> dict[str, Any]:
+        return {
+            name: {
+                **read_runs(name)(work),
+                **{how: read_files(f"longer/{name}-{how}-*.json")(work)["runs"] for how, _ in ends},
+            }
+            for name in ("mnist", "longer")
+        }
+
+    about = "mnist-cpu against twice the training in single precision, as in version 0.1"
+    return _full("longer-mnist", about, commands, collect, "recipe-mnist")
 
 
 def _full(name: str, about: str, run: str | Sequence[str], collect: Collect, *after: str) -> Step:
@@ -250,6 +218,7 @@ STEPS: tuple[Step, ...] = (
         quick=False,
         judge="--classifier {work}/kept-fashion/fashion-SEED/labels ",
     ),
+    _longer_step(),
     _contest_step("mnist", "mnist"),
     _contest_step("fashion", "fashion-mnist"),
     Step(
@@ -260,7 +229,7 @@ STEPS: tuple[Step, ...] = (
             "--set identity.source=graph --out {work}/yale-0",
         ),
         (),
-        _runs("yale"),
+        read_runs("yale"),
         leaves=("yale-0",),
     ),
     _contest_step("yale", "yaleb_64", " --set n_per_class=2"),
@@ -272,14 +241,14 @@ STEPS: tuple[Step, ...] = (
             "python benchmarks/few_labels.py {work}/expected-accuracy.json --datasets digits "
             "--images 300 --seeds 0 --minutes 0.2 --folds 2 --steps 20",
         ),
-        _file("expected-accuracy.json"),
+        read_file("expected-accuracy.json"),
     ),
     Step(
         "operator-names-mnist",
         "mnist-cpu: what each operator changes",
         ("transop paper operator-names --run {work}/mnist-0",),
         ("transop paper operator-names --run {work}/mnist-0 --scale quick",),
-        _figure(
+        read_figure(
             "mnist-0",
             "operator-names",
             ("effect", "half_width", "slope", "agreement", "random", "sizes"),
@@ -290,7 +259,7 @@ STEPS: tuple[Step, ...] = (
         "robustness-mnist",
         "mnist-cpu: accuracy on changed digits",
         "transop paper robustness --run {work}/mnist-0",
-        _figure("mnist-0", "robustness", ("accuracy",)),  # by size, row, seed and change
+        read_figure("mnist-0", "robustness", ("accuracy",)),  # by size, row, seed and change
         "recipe-mnist",
     ),
     Step(
@@ -301,7 +270,7 @@ STEPS: tuple[Step, ...] = (
             "transop bench inference --sweep --scale quick --repeats 3 --json "
             "> {work}/inference.json",
         ),
-        _file("inference.json"),
+        read_file("inference.json"),
     ),
     Step(
         "operator-training",
@@ -311,34 +280,34 @@ STEPS: tuple[Step, ...] = (
             "transop bench train --batches 1 --batch-size 20 --learning-steps 5 --json "
             "> {work}/train.json",
         ),
-        _file("train.json"),
+        read_file("train.json"),
     ),
     Step(
         "augmentation-speed",
         "images per second of every augmentation",
         ("transop bench augment --json > {work}/augment.json",),
         ("transop bench augment --batch-size 16 --trials 2 --json > {work}/augment.json",),
-        _file("augment.json"),
+        read_file("augment.json"),
     ),
     _full(
         "training-loops",
         "whole training loops with every augmentation",
         "transop bench loop --steps 15 --rounds 5 --json > {work}/loop.json",
-        _file("loop.json"),
+        read_file("loop.json"),
     ),
     Step(
         "faces",
         "drawn faces: error, operators, attributes, factors",
         ("transop train faces --out {work}/faces-0",),
         (),
-        _runs("faces"),
+        read_runs("faces"),
         leaves=("faces-0",),
     ),
     _full(
         "figures-faces",
         "drawn faces: every figure of the paper",
         "transop paper all --run {work}/faces-0",
-        _figures("faces-0"),
+        read_figures("faces-0"),
         "faces",
     ),
     Step(
@@ -346,27 +315,27 @@ STEPS: tuple[Step, ...] = (
         "celeba-cpu: time, error, operators, kept identity",
         _seeds(_TRAIN.format(recipe="celeba-cpu", name="celeba") + f" {_ON_CELEBA}", range(1)),
         (),
-        _runs("celeba"),
+        read_runs("celeba"),
         leaves=("celeba-0",),
     ),
     _on_celeba(
         "kept-identity",
         "attributes kept, identity from attributes and from the neighbour graph",
         _KEPT.format(name="celeba", runs="{work}/celeba-0"),
-        _file("kept-celeba/kept.json"),
+        read_file("kept-celeba/kept.json"),
     ),
     _on_celeba(
         "attributes",
         "attributes along operators",
         "transop paper attributes --run {work}/celeba-0",
-        _figure("celeba-0", "attributes", ("n_starts", "recognised", "mistaken")),
+        read_figure("celeba-0", "attributes", ("n_starts", "recognised", "mistaken")),
     ),
     _on_celeba(
         "kept-person",
         "is a moved face still the same person?",
         "python benchmarks/kept_person.py {work}/kept-person.json {work}/celeba-0 "
         "--identities {celeba}/identity_CelebA.txt",
-        _file("kept-person.json"),
+        read_file("kept-person.json"),
     ),
     _on_celeba(
         "fidelity",
@@ -379,20 +348,20 @@ STEPS: tuple[Step, ...] = (
             '{work}/celeba-0/companions/ae {work}/celeba-plain --names "with [PERCEPTUAL],without" '
             "--picture docs/pictures/celeba-reconstructions.png",
         ],
-        _file("fidelity.json"),
+        read_file("fidelity.json"),
     ),
     _on_celeba(
         "figures",
         "the other figures of the paper",
         [f"transop paper {figure} --run {{work}}/celeba-0" for figure in _FACE_FIGURES],
-        _figures("celeba-0"),
+        read_figures("celeba-0"),
     ),
     _full(
         "embeddings",
         "operators in the features of an image network",
         "python benchmarks/embeddings_study.py --fruits {fruits} --celeba {celeba} "
         "--first-seed 8 --cache {work}/embeddings --out {work}/embeddings.json",
-        _file("embeddings.json"),
+        read_file("embeddings.json"),
     ),
     *(
         _ground_truth(
@@ -411,33 +380,33 @@ STEPS: tuple[Step, ...] = (
             "--plot docs/pictures/large-sets.png",
         ),
         ("python benchmarks/large_sets.py --sizes 3000 6000 --json {work}/large-sets.json",),
-        _file("large-sets.json"),
+        read_file("large-sets.json"),
     ),
     Step(
         "graph-size",
         "time and memory of the neighbour graph's groups",
         ("python benchmarks/graph_size.py {work}/graph-size.json",),
         ("python benchmarks/graph_size.py {work}/graph-size.json 2000",),
-        _file("graph-size.json"),
+        read_file("graph-size.json"),
     ),
     _full(
         "two-processes",
         "speed of several threads and processes",
         "python benchmarks/two_processes.py --json {work}/two-processes.json",
-        _file("two-processes.json"),
+        read_file("two-processes.json"),
     ),
     _full(
         "kill-and-resume",
         "killed runs end with the same bits",
         "python benchmarks/kill_and_resume.py --kills 20 --epochs 2 --seed 2 "
         "--json {work}/kill-and-resume.json",
-        _file("kill-and-resume.json"),
+        read_file("kill-and-resume.json"),
     ),
     Step(
         "attack",
         "hostile inputs of six kinds",
         ("python benchmarks/attack.py --cases 3600 --seed 0 1 2 --out {work}/attack.json",),
         ("python benchmarks/attack.py --cases 30 --seed 0 --out {work}/attack.json",),
-        _file("attack.json"),
+        read_file("attack.json"),
     ),
 )

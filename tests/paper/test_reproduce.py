@@ -7,7 +7,8 @@ import pytest
 
 from transop.errors import UserError
 from transop_app import cli
-from transop_paper import reproduce, steps
+from transop_paper import reproduce
+from transop_paper.collecting import read_file
 from transop_paper.numbers import TABLES
 from transop_paper.reproduce import Reproduction
 from transop_paper.steps import STEPS, Step
@@ -15,7 +16,7 @@ from transop_paper.steps import STEPS, Step
 
 def step(name, *commands, **others):
     """Make a step whose commands leave WORK/name.json."""
-    collect = others.pop("collect", steps._file(f"{name}.json"))
+    collect = others.pop("collect", read_file(f"{name}.json"))
     return Step(name, f"about {name}", commands, commands[:1], collect, **others)
 
 

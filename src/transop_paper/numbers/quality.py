@@ -185,6 +185,46 @@ def _extrapolation(measured: Measured) -> str:
     return table(["t", *(f"{t:g}" for t in times)], rows)
 
 
+def _longer(measured: Measured) -> str:
+    """Compare two ways of training, seed by seed."""
+    ways = (measured["longer"], measured["mnist"])
+
+    def row(name: str, values: Callable[[Measured], list[float]], digits: int = 1) -> list[str]:
+        longer, recipe = (values(way) for way in ways)
+        gaps = [b - a for a, b in zip(longer, recipe, strict=True)]
+        error = stdev(gaps) / len(gaps) ** 0.5
+        cells = [f"{mean(found):.{digits}f}" for found in (longer, recipe)]
+        return [name, *cells, f"{mean(gaps):+.{digits}f} ± {error:.{digits}f}"]
+
+    def phase(name: str, fact: str, factor: float = 1) -> Callable[[Measured], list[float]]:
+        return lambda way: [factor * run["phases"][name][fact] for run in way["runs"]]
+
+    def along(how: str, t: float, curvature: bool = False) -> Callable[[Measured], list[float]]:
+        def values(way: Measured) -> list[float]:
+            found = []
+            for run in way[how]:
+                i = run["times"].index(t)
+                found.append(100 * (run["paths"][i] - curvature * run["control"][i]))
+            return found
+
+        return values
+
+    kept = phase("coefficient_encoder", "kept_encoded_at_0.3", 100)
+    rows = [
+        row("test error, after fine-tuning", phase("fine_tuning", "test_mse"), 4),
+        row("label kept by moves of length 0.3, %", kept),
+        row("share covered at a residual of 0.12", lambda way: _covered(way["residual"]), 2),
+    ]
+    for how, told in (("residual", "residual 0.12"), ("covered", "0.8 covered")):
+        rows += [row(f"accuracy at t = {t:g}, {told}", along(how, t)) for t in (1.5, 2.0, 3.0)]
+        rows.append(row(f"curvature at t = 3, {told}", along(how, 3.0, curvature=True)))
+    return table(["three seeds", "trained longer", "recipe", "difference ± standard error"], rows)
+
+
+def _covered(runs: list[Measured]) -> list[float]:
+    return [run["covered"] for run in runs]
+
+
 def _rivals(measured: Measured) -> str:
     """Accuracy of every method by position on the path, one run."""
     facts, arrays = measured["facts"], measured["arrays"]
@@ -330,6 +370,7 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
     **{f"table1-{name}": from_file(f"table1-{name}", _table1) for name in _RECIPES},
     **{f"contest-{name}": from_file(f"contest-{name}", _contest) for name in (*_RECIPES, "yale")},
     **{f"rivals-{name}": from_file(f"rivals-{name}", _rivals) for name in _RECIPES},
+    "longer-mnist": from_file("longer-mnist", _longer),
     "few-labels": _few_labels,
     "same-labels": _same_labels,
     "identity": _identity,

@@ -74,6 +74,10 @@ def test_paths_asked_for_a_residual_stop_on_their_way_and_count_from_there():
     torch.testing.assert_close(result.share_covered, torch.full((4,), 0.8), atol=1e-6, rtol=0)
     # 1.6 t: the class ends at 3, that is at t = 1.875 and not at 1.5
     assert result.accuracy() == result.control_accuracy() == [1.0, 0.0, 0.0]
+    shifted = measure_extrapolation(
+        Straight(1.0), right_of_three, first + 1, second + 1, labels, times=[1], covered=0.7
+    )
+    torch.testing.assert_close(shifted.share_covered, torch.full((4,), 0.7), atol=1e-6, rtol=0)
     bent = measure_extrapolation(
         Line(1.0), right_of_three, first, second, labels, times=[1, 1.8], residual=0.2
     )
