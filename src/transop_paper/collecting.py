@@ -12,11 +12,12 @@ from transop.run import Run
 Collect = Callable[[Path], Mapping[str, Any]]  # reads one result
 
 
-def read_runs(name: str) -> Collect:
+def read_runs(name: str, seeds: Sequence[int] = range(10)) -> Collect:
     """Read what the runs NAME-0, NAME-1, ... say about themselves."""
 
     def collect(work: Path) -> dict[str, Any]:
-        runs = [Run.open(path) for path in sorted(work.glob(f"{name}-[0-9]"))]
+        folders = [work / f"{name}-{seed}" for seed in seeds]
+        runs = [Run.open(path) for path in folders if path.exists()]
         facts = [
             {
                 "seed": run.settings.runtime.seed,

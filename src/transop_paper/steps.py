@@ -170,7 +170,10 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
 
 
 def _longer_step() -> Step:
-    """Compare mnist-cpu with the training of version 0.1, at equal residuals and shares covered."""
+    """Compare mnist-cpu with the training of version 0.1, at equal residuals and shares covered.
+
+    Seed 0 is left out: settings of fine-tuning were chosen on its test pairs.
+    """
     train = _TRAIN.format(recipe="mnist-cpu", name="longer") + (
         " --set autoencoder.epochs=60 --set autoencoder.learning_rate=2e-3 "
         "--set runtime.precision=32-true"
@@ -183,12 +186,12 @@ def _longer_step() -> Step:
         for name in ("mnist", "longer")
         for how, value in ends
     ]
-    commands = [line for template in (train, *measure) for line in _seeds(template, range(3))]
+    commands = [line for template in (train, *measure) for line in _seeds(template, (1, 2))]
 
     def collect(work: Path) -> dict[str, Any]:
         return {
             name: {
-                **read_runs(name)(work),
+                **read_runs(name, (1, 2))(work),
                 **{how: read_files(f"longer/{name}-{how}-*.json")(work)["runs"] for how, _ in ends},
             }
             for name in ("mnist", "longer")
