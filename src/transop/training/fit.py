@@ -65,24 +65,31 @@ def fit(
         overrides: the same as text, such as ``"autoencoder.epochs=2"``.
         seed: replaces ``runtime.seed``.
         device: replaces ``runtime.device``.
-        resume: continue the run in ``out``.
+        resume: continue the run in ``out``; with ``minutes``, as it was planned, without a clock.
         progress: announces long work.
     """
     resume = check_flag("resume", resume)
     place = None if out is None else check_path("out", out)
+    if resume and (place is None or not place.exists()):
+        raise ArtifactError(f"resume=True, but there is no run in out = {out!r} to continue")
     if isinstance(device, torch.device):
         device = str(device)
     check_kind("device", device, str, optional=True)
     check_callable("progress", progress, n_arguments=3, optional=True)
     if minutes is not None:
-        if recipe is not None or settings or overrides or resume:
+        if recipe is not None or settings or overrides:
             raise SettingsError(
-                f"minutes = {show(minutes)} chooses every setting; leave out recipe, settings, "
-                "overrides and resume, or leave out minutes"
+                f"minutes = {show(minutes)} chooses every setting; leave out recipe, settings and "
+                "overrides, or leave out minutes"
             )
         images = source if labels is None else load_dataset(source, labels=labels)
-        number = 0 if seed is None else check_seed("seed", seed)
-        return _fit_in_time(images, minutes, place, number, device or "auto", progress or silent)
+        number = None if seed is None else check_seed("seed", seed)
+        if resume:
+            assert place is not None
+            return _go_on(images, RunFolder(place), number, device, progress)
+        return _fit_in_time(
+            images, minutes, place, number or 0, device or "auto", progress or silent
+        )
     if not isinstance(overrides, list | tuple):
         raise SettingsError(
             f"overrides = {show(overrides)}; pass a list such as ['autoencoder.epochs=2']"
@@ -95,8 +102,6 @@ def fit(
     if seed is not None:
         extra.append(f"runtime.seed={check_seed('seed', seed)}")
     chosen = chosen.updated(extra)
-    if resume and (place is None or not place.exists()):
-        raise ArtifactError(f"resume=True, but there is no run in out = {out!r} to continue")
     dataset = None if named else load_run_data(chosen, dataset=source, labels=labels)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch) if place is None else place)
@@ -141,6 +146,26 @@ def _fit_in_time(
     with TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch) if out is None else out)
         return train_in_time(plan, images, folder, start, named=named, progress=progress)
+
+
+def _go_on(
+    source: Any, folder: RunFolder, seed: int | None, device: str | None, progress: Progress | None
+) -> ManifoldAutoencoder:
+    """Continue a run with a plan by the plan's epochs; ``source`` must hold the same images."""
+    settings = load_settings(folder.config_file)
+    if settings.recipe != "fit":
+        raise SettingsError(
+            f"the run in '{folder.path}' is of recipe '{settings.recipe}', not planned by minutes; "
+            "leave out minutes and give its recipe"
+        )
+    if seed not in (None, settings.runtime.seed):
+        raise SettingsError(
+            f"seed = {show(seed)}, but the run in '{folder.path}' was started with "
+            f"{settings.runtime.seed}; leave it out, or choose another out"
+        )
+    if device is not None:
+        settings = settings.updated([as_override("runtime.device", device)])
+    return train(settings, folder, dataset=source, resume=True, progress=progress)
 
 
 def train_in_time(

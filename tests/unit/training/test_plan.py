@@ -9,7 +9,7 @@ import torch
 import transop
 from transop.config import load_settings
 from transop.data import DatasetMeta, ImageDataset
-from transop.errors import ArtifactError, SettingsError, UserError
+from transop.errors import ArtifactError, DataError, SettingsError, UserError
 from transop.training import plan as planning
 from transop.training.plan import make_plan, with_epochs
 
@@ -102,6 +102,29 @@ def test_fit_with_minutes_goes_through_all_phases_and_keeps_what_it_did(
     assert run.phases["operators"]["sparsity_weight"] == pytest.approx(model.sparsity_weight)
     assert run.settings.recipe == "fit"
     assert run.settings.operators.epochs == 20, "the clock allowed all that is useful"
+
+
+def test_a_stopped_fit_goes_on_when_it_is_called_again_with_resume(bars, tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "_seconds", lambda work, warm=True: 0.2)
+    for phase in ("operators", "coefficient_encoder"):
+        monkeypatch.setitem(planning._MOST_STEPS, phase, 20)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    call = {"minutes": 0.3, "out": tmp_path / "run"}
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules["transop.training.fit"].PHASES, "operators", stop)
+        with pytest.raises(KeyboardInterrupt):
+            transop.fit(unlabelled(bars), **call)
+    with pytest.raises(SettingsError, match="seed = 3, but the run in"):
+        transop.fit(unlabelled(bars), **call, seed=3, resume=True)
+    with pytest.raises(DataError, match="trained on other data"):
+        transop.fit(pictures(50), **call, resume=True)
+    model = transop.fit(unlabelled(bars), **call, resume=True, device="cpu")
+    assert model.phases == ("autoencoder", "operators", "classifier", "coefficient_encoder")
+    with pytest.raises(ArtifactError, match="no run in out"):
+        transop.fit(bars, minutes=1, out=tmp_path / "none", resume=True)
 
 
 def test_a_run_that_exists_is_refused_before_anything_is_planned(bars, tmp_path, monkeypatch):
