@@ -19,7 +19,7 @@ from torch import Tensor
 
 from transop.errors import UserError
 from transop.plotting import ACCENT, COLOURS, MUTED, compose_grid
-from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches
+from transop_paper.figures.figure import Numbers, PaperFigure, axes_in_inches, name_ends
 from transop_paper.figures.operator_paths import follow, natural_unit
 from transop_paper.figures.paper_run import PaperRun, as_array
 
@@ -252,36 +252,9 @@ def _draw_curves(
         axes.axhline(mark, color=MUTED, linewidth=0.6, linestyle=(0, (2, 3)), zorder=0)
     axes.axvline(0, color=ACCENT, linewidth=0.8, zorder=0)
     colours = (COLOURS[0], COLOURS[2], COLOURS[3])
-    ends = spread_apart(np.array([curve[-1] for curve in curves.values()]), 0.16)
-    for i, (name, curve) in enumerate(curves.items()):
+    for i, curve in enumerate(curves.values()):
         axes.plot(amounts, curve, color=colours[i], linewidth=2.0 if i == 0 else 0.9)
-        axes.annotate(
-            name,
-            (1.0, ends[i]),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            color=colours[i],
-            fontsize=6.8,
-            va="center",
-            annotation_clip=False,
-        )
-
-
-def spread_apart(wanted: Float[np.ndarray, " n"], apart: float) -> Float[np.ndarray, " n"]:
-    """Move positions as little as needed so that no two are closer than ``apart``."""
-    order = np.argsort(wanted)
-    placed = wanted[order].astype(float)
-    for _ in range(100):
-        missing = apart - np.diff(placed)
-        if not (missing > 1e-9).any():
-            break
-        push = np.where(missing > 0, missing / 2, 0.0)
-        placed[:-1] -= push
-        placed[1:] += push
-    result = np.empty_like(placed)
-    result[order] = placed
-    return result
+    name_ends(axes, {name: curve[-1] for name, curve in curves.items()}, colours, apart=0.16)
 
 
 FIGURE = PaperFigure(

@@ -24,7 +24,7 @@ from transop.plotting import (
     new_figure,
     split_rows,
 )
-from transop_paper.figures.figure import Numbers, PaperFigure
+from transop_paper.figures.figure import Numbers, PaperFigure, name_ends
 from transop_paper.figures.operator_paths import follow
 from transop_paper.figures.paper_run import PaperRun, as_array
 
@@ -95,7 +95,11 @@ def draw(numbers: Numbers) -> Figure:
     outlined = [(0, 0), (0, len(frames) - 1)]
     draw_block(strip.subplots(), Block(frames[None], title=title, boxed=outlined))
     left, right = below.subplots(1, 2)
-    draw_panel(left, Panel(lines, "Latent dimensions", "coefficient", "value", marks=marks))
+    words = ("Latent dimensions", "coefficient", "value")
+    draw_panel(left, Panel(lines, *words, legend=False, marks=marks))
+    low, high = left.get_ylim()
+    ends = {line.label: float(line.y[-1]) for line in lines}
+    name_ends(left, ends, COLOURS, apart=0.07 * (high - low))
     words = ("Distance from the start", "coefficient", "|z − z₀| / |z₀|")
     draw_panel(right, Panel([distance], *words, marks=marks, zero=True))
     return figure

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -103,6 +104,44 @@ def outline_cell(axes: Axes, row: int, column: int) -> None:
     frame = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, clip_on=False)
     frame.set(edgecolor=COLOURS[1], linewidth=2.0, zorder=5)  # above the white grid
     axes.add_patch(frame)
+
+
+def name_ends(
+    axes: Axes, ends: Mapping[str, float], colours: Sequence[str], *, apart: float
+) -> None:
+    """Write the names of lines to the right of the axes, at the height where each line ends.
+
+    Names that would touch are moved, so that none is closer to the next than ``apart``.
+    """
+    heights = spread_apart(np.array(list(ends.values())), apart)
+    for name, height, colour in zip(ends, heights, colours, strict=False):
+        axes.annotate(
+            name,
+            (1.0, height),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            color=colour,
+            fontsize=6.8,
+            va="center",
+            annotation_clip=False,
+        )
+
+
+def spread_apart(wanted: Float[np.ndarray, " n"], apart: float) -> Float[np.ndarray, " n"]:
+    """Move positions as little as needed so that no two are closer than ``apart``."""
+    order = np.argsort(wanted)
+    placed = wanted[order].astype(float)
+    for _ in range(100):
+        missing = apart - np.diff(placed)
+        if not (missing > 1e-9).any():
+            break
+        push = np.where(missing > 0, missing / 2, 0.0)
+        placed[:-1] -= push
+        placed[1:] += push
+    result = np.empty_like(placed)
+    result[order] = placed
+    return result
 
 
 def make_figure(name: str, figure: PaperFigure, run: PaperRun, folder: Path) -> list[Path]:

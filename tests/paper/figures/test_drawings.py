@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from transop_paper.figures import FIGURES, inference_time
-from transop_paper.figures.attributes import spread_apart
 from transop_paper.figures.embedding import spaced_out
-from transop_paper.figures.figure import Numbers
+from transop_paper.figures.figure import Numbers, spread_apart
 
 
 def tiles(*shape, size=6):
