@@ -3,7 +3,8 @@
 How long each solver takes to infer the coefficients of one batch of pairs, on this run's operators;
 every dot is a trial, the large one their median, and the axis is logarithmic. All solvers start at
 the same coefficients and minimise the same objective; how close each came to the best is written
-beside it. A slow solver gets fewer trials.
+beside it. The default solver stands there twice: once as it is, once with the best of ten starts
+for every pair. A slow solver gets fewer trials.
 """
 
 import time
@@ -23,6 +24,12 @@ from transop_paper.figures.figure import Numbers, PaperFigure
 from transop_paper.figures.paper_run import PaperRun
 
 _START_DEVIATION = 0.02  # the paper's draw of first coefficients
+_OURS, _STARTS = "gauss-newton", 10
+# What is timed: a solver's name, and from how many starts.
+_CONTENDERS = {
+    f"{_OURS}, best of {_STARTS}": (_OURS, _STARTS),
+    **{name: (name, 1) for name in ALL_SOLVERS},
+}
 _PATIENCE, _FEWEST = 60.0, 2  # no trial begins after so many seconds, but for the first few
 
 
@@ -39,7 +46,7 @@ def compute(run: PaperRun) -> Numbers:
     m = run.model.operators.n_operators
     first = _START_DEVIATION * torch.randn(n_pairs, m, generator=generator)
     found = []
-    for solver in run.progress(list(ALL_SOLVERS), "timing solvers", len(ALL_SOLVERS)):
+    for solver in run.progress(list(_CONTENDERS), "timing solvers", len(_CONTENDERS)):
         found.append(_trials(run, solver, batches, first))
     seconds, objective, converged = np.array(found).transpose(2, 0, 1)
     by_all = np.isfinite(seconds).all(0)  # batches that every solver solved
@@ -49,7 +56,7 @@ def compute(run: PaperRun) -> Numbers:
         "converged": converged[:, by_all].mean(1),
     }
     facts = {
-        "solvers": list(ALL_SOLVERS),
+        "solvers": list(_CONTENDERS),
         "n_pairs": n_pairs,
         "n_trials": n_trials,
         "n_operators": m,
@@ -114,6 +121,7 @@ def _solve(
     run: PaperRun, solver: str, batch: tuple[Tensor, ...], first: Tensor
 ) -> tuple[float, float, float]:
     """Solve one batch: seconds, mean objective and share of pairs that converged."""
+    name, n_starts = _CONTENDERS[solver]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         start = time.perf_counter()
@@ -121,8 +129,10 @@ def _solve(
             run.model.operators.operators.detach(),
             *batch,
             sparsity_weight=run.model.sparsity_weight,
-            solver=ALL_SOLVERS[solver],
+            solver=ALL_SOLVERS[name],
+            restarts=n_starts,
             initial=first.to(batch[0]),
+            generator=torch.Generator().manual_seed(0),
         )
         took = time.perf_counter() - start
     return took, float(result.objective.mean()), float(result.converged.float().mean())

@@ -185,6 +185,8 @@ def test_all_solvers_are_timed_and_reach_about_the_same_objective(compute):
     numbers = compute("inference-time")
     assert (numbers["seconds"] > 0).all()
     assert numbers["objective"].max() < 1.1 * numbers["objective"].min()
+    objective = dict(zip(numbers.facts["solvers"], numbers["objective"], strict=True))
+    assert objective["gauss-newton, best of 10"] <= objective["gauss-newton"]
 
 
 def test_operators_that_grow_are_told_from_those_that_turn(compute):
