@@ -7,7 +7,7 @@ from transop_paper.scarce import fast_lenet
 
 @pytest.mark.parametrize("side", [16, 18, 28])
 def test_the_fast_network_is_lenet(side, monkeypatch):
-    monkeypatch.setattr(fast_lenet, "_IN_HALF", False)
+    monkeypatch.setattr(fast_lenet, "IN_HALF", False)
     shape = {"image_size": side, "channels": 1, "n_classes": 3}
     plain, fast = LeNet(**shape), fast_lenet.FastLeNet(**shape)
     fast.load_state_dict(plain.state_dict())
