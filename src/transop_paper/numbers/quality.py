@@ -293,8 +293,9 @@ def _same_labels(read: Measurements) -> str:
     """Compare rows whose ranges come from the 100 labels with elastic distortion, by seed."""
     rows = []
     for name, title in zip(_RECIPES, ("MNIST", "Fashion-MNIST"), strict=True):
-        elastic = next(row for row in read(f"table1-{name}")["rows"] if row["row"] == "elastic")
-        for row in [elastic, *read(f"few-labels-{name}")["rows"]]:
+        own = read(f"few-labels-{name}")["rows"]
+        elastic = {row["row"]: row for row in read(f"table1-{name}")["rows"]}["elastic"]
+        for row in [elastic, *own]:
             gap = [a - b for a, b in zip(row["accuracies"], elastic["accuracies"], strict=True)]
             error = stdev(gap) / len(gap) ** 0.5
             more = "" if row is elastic else f"{mean(gap):+.1f} ± {error:.1f}"

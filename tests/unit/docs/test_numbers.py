@@ -140,6 +140,23 @@ def test_the_best_augmentation_of_a_line_is_bold_and_strengths_are_left_out():
     ]
 
 
+def test_rows_with_the_same_labels_are_compared_with_elastic_distortion_seed_by_seed():
+    def row(name, *accuracies):
+        mean = sum(accuracies) / len(accuracies)
+        common = {"row": name, "title": name, "n_seeds": len(accuracies), "deviation": 0.5}
+        return {**common, "mean": mean, "accuracies": accuracies}
+
+    def read(file):
+        found = {"table1": row("elastic", 90, 92), "few-labels": row("transport-100", 91, 95)}
+        return {"rows": [found[file.rpartition("-")[0]]]}
+
+    lines = render("same-labels", read).splitlines()
+    assert lines[2] == "| MNIST | elastic | 91.0 ± 0.5 | 2 | |"
+    assert lines[3] == "| MNIST | transport-100 | 93.0 ± 0.5 | 2 | +2.0 ± 1.0 |"
+    with pytest.raises(KeyError):  # a quick table 1 has other rows
+        render("same-labels", lambda file: {"rows": [row("none", 1, 2)]})
+
+
 def test_an_unknown_table_is_named():
     with pytest.raises(UserError, match="no table 'nonsense'; choose from kept-identity-mnist"):
         refresh("<!-- numbers: nonsense -->\n<!-- end -->", MEASUREMENTS)
