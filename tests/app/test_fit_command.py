@@ -67,7 +67,7 @@ def test_a_stopped_run_goes_on_with_the_command_it_names_and_ends_with_its_repor
     again = shlex.split(said.removeprefix("stopped; continue with: transop "))
     assert again == ["fit", str(folder), "--out", str(out), "--resume"]
     assert run([*again, "--seed", "7"]) == 2
-    assert "runtime.seed = 7" in capfd.readouterr().err
+    assert "seed = 7, but the run in" in capfd.readouterr().err
     assert run(again) == 0
     said = capfd.readouterr().err
     assert "reconstruction:" in said
@@ -88,7 +88,7 @@ def test_only_a_run_of_fit_on_the_same_images_goes_on(tmp_path, capfd):
     config = out / "config.toml"
     config.write_text(config.read_text().replace('recipe = "fit"', 'recipe = "demo"'))
     assert run([*command, "--resume"]) == 2
-    assert "holds a run of recipe 'demo', not 'fit'" in capfd.readouterr().err
+    assert "is of recipe 'demo'; continue it with that recipe" in capfd.readouterr().err
 
 
 def test_the_plan_is_printed_and_nothing_is_written(tmp_path, capfd, monkeypatch):

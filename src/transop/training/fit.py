@@ -155,8 +155,8 @@ def _go_on(
     settings = load_settings(folder.config_file)
     if settings.recipe != "fit":
         raise SettingsError(
-            f"the run in '{folder.path}' is of recipe '{settings.recipe}', not planned by minutes; "
-            "leave out minutes and give its recipe"
+            f"the run in '{folder.path}' was not planned by minutes but is of recipe "
+            f"'{settings.recipe}'; continue it with that recipe"
         )
     if seed not in (None, settings.runtime.seed):
         raise SettingsError(

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transop_app.cli import options
-from transop_app.cli.runs import check_resumable, claim_folder, settings_to_resume, stored_settings
+from transop_app.cli.runs import check_resumable, claim_folder
 from transop_app.cli.terminal import Terminal
 from transop_app.cli.train import show_summary
 
 if TYPE_CHECKING:
     from transop.artifacts import RunFolder
-    from transop.config import Settings
     from transop.data import ImageDataset
     from transop.run import Run
     from transop.training import FitPlan
@@ -52,7 +51,6 @@ def fit(
     goes on with --resume, as it was planned and without a clock.
     """
     from transop.artifacts import RunFolder
-    from transop.config import Settings
     from transop.training import make_plan, train_in_time
 
     terminal: Terminal = ctx.obj
@@ -61,8 +59,8 @@ def fit(
     folder = RunFolder(out or Path("runs") / name)
     if resume:
         check_resumable(folder, force=force)
-        if (stored := stored_settings(folder, Settings)) is not None:
-            _go_on(ctx, folder, stored)
+        if folder.config_file.exists():
+            _go_on(ctx, folder)
             return
     if not plan_only:
         claim_folder(folder, force=force)
@@ -88,18 +86,15 @@ def fit(
     terminal.notice(f"done in {taken:.1f} of {minutes:g} minutes")
 
 
-def _go_on(ctx: typer.Context, folder: RunFolder, stored: Settings) -> None:
+def _go_on(ctx: typer.Context, folder: RunFolder) -> None:
     """Continue a run that was stopped, and conclude it as any other."""
-    from transop.training import train
+    from transop.training import fit as fit_again
 
     terminal: Terminal = ctx.obj
     source = ctx.params["source"]  # must hold the very images of the run
-    given = {name: ctx.params[name] for name in ("seed", "device")}
-    changes = [f"runtime.{name}={value}" for name, value in given.items() if value is not None]
-    wanted = stored.model_copy(update={"recipe": "fit"})
-    settings = settings_to_resume(stored, wanted, changes, folder.path)
+    given = {name: ctx.params[name] for name in ("minutes", "seed", "device")}
     with terminal.resumable(_remedy(ctx, folder)):
-        train(settings, folder, dataset=source, resume=True, progress=terminal.progress)
+        fit_again(source, out=folder.path, resume=True, progress=terminal.progress, **given)
     _conclude(ctx, folder.path, source)
 
 
