@@ -74,3 +74,14 @@ def read_figure(run: str, name: str, arrays: Sequence[str]) -> Collect:
         }
 
     return collect
+
+
+def read_figure_of_runs(
+    name: str, seeds: Sequence[int], figure: str, arrays: Sequence[str]
+) -> Collect:
+    """Read one figure of the runs NAME-0, NAME-1, ..."""
+
+    def collect(work: Path) -> dict[str, Any]:
+        return {"runs": [read_figure(f"{name}-{seed}", figure, arrays)(work) for seed in seeds]}
+
+    return collect

@@ -14,6 +14,7 @@ from typing import Any
 from transop_paper.collecting import (
     Collect,
     read_figure,
+    read_figure_of_runs,
     read_figures,
     read_file,
     read_files,
@@ -69,10 +70,16 @@ _TABLES = {
         "ranges and guard from the same ten labels per class",
         "transport-100,transport-100-elastic,transport-100-guarded,transport-100-guarded-elastic",
     ),
+    "controls": (
+        "random directions, as long as learned moves",
+        "transport-encoder,noise-encoder,transport-guarded,noise-guarded,transport-100-elastic,"
+        "noise-100-elastic",
+    ),
 }
 _ON_CELEBA = "--set data.source={celeba} --set data.crop=celeba"
 _PATHS = ("operator-paths", "all-operators", "closed-paths", "sparse-dense")
 _FACE_FIGURES = (*_PATHS, "magnitudes", "training-curves", "inference-time")
+_ATTRIBUTES = "transop paper attributes --run {{work}}/{name}-0"
 _KEPT = "python benchmarks/kept_identity.py {{work}}/kept-{name} {runs}"
 
 
@@ -149,10 +156,12 @@ def _recipe_steps(name: str, recipe: str, *, quick: bool, judge: str = "") -> li
         ),
         Step(
             f"rivals-{name}",
-            f"{recipe}: accuracy along paths of all methods",
-            (f"transop paper extrapolation --run {{work}}/{name}-0",),
+            f"{recipe}: accuracy along paths of all methods, three seeds",
+            _seeds(f"transop paper extrapolation --run {{work}}/{name}-SEED", range(3)),
             (),
-            read_figure(f"{name}-0", "extrapolation", ("times", "accuracy", "half_width")),
+            read_figure_of_runs(
+                name, range(3), "extrapolation", ("times", "accuracy", "half_width")
+            ),
             after=(runs,),
         ),
         Step(
@@ -205,6 +214,10 @@ def _full(name: str, about: str, run: str | Sequence[str], collect: Collect, *af
     """Make a step that has no quick version."""
     commands = (run,) if isinstance(run, str) else tuple(run)
     return Step(name, about, commands, (), collect, after=after)
+
+
+def _read_attributes(name: str) -> Collect:
+    return read_figure(f"{name}-0", "attributes", ("n_starts", "recognised", "mistaken"))
 
 
 def _on_celeba(name: str, about: str, command: str | Sequence[str], collect: Collect) -> Step:
@@ -307,6 +320,13 @@ STEPS: tuple[Step, ...] = (
         leaves=("faces-0",),
     ),
     _full(
+        "attributes-faces",
+        "drawn faces: attributes along operators",
+        _ATTRIBUTES.format(name="faces"),
+        _read_attributes("faces"),
+        "faces",
+    ),
+    _full(
         "figures-faces",
         "drawn faces: every figure of the paper",
         "transop paper all --run {work}/faces-0",
@@ -330,8 +350,8 @@ STEPS: tuple[Step, ...] = (
     _on_celeba(
         "attributes",
         "attributes along operators",
-        "transop paper attributes --run {work}/celeba-0",
-        read_figure("celeba-0", "attributes", ("n_starts", "recognised", "mistaken")),
+        _ATTRIBUTES.format(name="celeba"),
+        _read_attributes("celeba"),
     ),
     _on_celeba(
         "kept-person",

@@ -224,17 +224,26 @@ def _covered(runs: list[Measured]) -> list[float]:
     return [run["covered"] for run in runs]
 
 
+def _along_paths(measured: Measured) -> tuple[list[float], dict[str, list[list[float]]]]:
+    """Give the positions, and of every method its accuracies there: of each position all runs."""
+    runs = measured["runs"]
+    names = runs[0]["facts"]["series"]
+    of_runs = [run["arrays"]["accuracy"] for run in runs]
+    accuracy = {
+        name: [list(found) for found in zip(*(one[k] for one in of_runs), strict=True)]
+        for k, name in enumerate(names)
+    }
+    return runs[0]["arrays"]["times"], accuracy
+
+
 def _rivals(measured: Measured) -> str:
-    """Accuracy of every method by position on the path, one run."""
-    facts, arrays = measured["facts"], measured["arrays"]
-    shown = [arrays["times"].index(t) for t in (0.5, 1, 1.5, 2, 2.5, 3)]
+    """Accuracy of every method by position on the path."""
+    times, accuracy = _along_paths(measured)
+    shown = [times.index(t) for t in (0.5, 1, 1.5, 2, 2.5, 3)]
     names = {"mae": "operators", "control": "control", "ae": "straight lines, plain autoencoder"}
     names |= {"cae": "straight lines, contractive", "beta-vae": "straight lines, beta-VAE"}
-    rows = [
-        [names[key], *(f"{100 * accuracy[i]:.1f}" for i in shown)]
-        for key, accuracy in zip(facts["series"], arrays["accuracy"], strict=True)
-    ]
-    return table(["t", *(f"{arrays['times'][i]:g}" for i in shown)], rows)
+    rows = [[names[key], *(interval(found[i]) for i in shown)] for key, found in accuracy.items()]
+    return table(["t", *(f"{times[i]:g}" for i in shown)], rows)
 
 
 def _table1(measured: Measured) -> str:
@@ -289,6 +298,40 @@ def _few_labels(read: Measurements) -> str:
     return table(["augmentation", "labels it may use", *head], rows)
 
 
+def _contest_in_short(read: Measurements) -> str:
+    """Give the main rows with unlabelled images on both data sets."""
+    words = {
+        "poisson-joint": "the graph alone (`transop label`)",
+        "entry": "a network that learns from the graph",
+        "entry-transport": "the same, with moves along operators",
+        "entry-noise": "the same, with latent noise of equal length (control)",
+        "fixmatch": "FixMatch",
+    }
+    sets = [{row["row"]: row for row in read(f"contest-{name}")["rows"]} for name in _RECIPES]
+    rows = [[told, *(_accuracy(found[key]) for found in sets)] for key, told in words.items()]
+    return table(["100 labels and all images", "MNIST", "Fashion-MNIST"], rows)
+
+
+def _controls(read: Measurements) -> str:
+    """Compare rows of Table 1 with random directions of the same length, seed by seed."""
+    pairs = ("encoder", "guarded", "100-elastic")
+    rows = []
+    for name, title in zip(_RECIPES, ("MNIST", "Fashion-MNIST"), strict=True):
+        found = {row["row"]: row for row in read(f"controls-{name}")["rows"]}
+        for pair in pairs:
+            learned, noise = (found[f"{kind}-{pair}"] for kind in ("transport", "noise"))
+            words = (learned["title"], _accuracy(learned), _accuracy(noise))
+            rows.append([title, *words, _gap(learned, noise)])
+    head = ["images", "row", "along operators", "noise as long", "difference ± standard error"]
+    return table(head, rows)
+
+
+def _gap(row: Measured, other: Measured) -> str:
+    """Write by how much a row is better, seed by seed, and the standard error of that."""
+    gaps = [a - b for a, b in zip(row["accuracies"], other["accuracies"], strict=True)]
+    return f"{mean(gaps):+.1f} ± {stdev(gaps) / len(gaps) ** 0.5:.1f}"
+
+
 def _same_labels(read: Measurements) -> str:
     """Compare rows whose ranges come from the 100 labels with elastic distortion, by seed."""
     rows = []
@@ -296,9 +339,7 @@ def _same_labels(read: Measurements) -> str:
         own = read(f"few-labels-{name}")["rows"]
         elastic = {row["row"]: row for row in read(f"table1-{name}")["rows"]}["elastic"]
         for row in [elastic, *own]:
-            gap = [a - b for a, b in zip(row["accuracies"], elastic["accuracies"], strict=True)]
-            error = stdev(gap) / len(gap) ** 0.5
-            more = "" if row is elastic else f"{mean(gap):+.1f} ± {error:.1f}"
+            more = "" if row is elastic else _gap(row, elastic)
             rows.append([title, row["title"], _accuracy(row), str(row["n_seeds"]), more])
     head = ["images", "row", "accuracy", "seeds", "minus elastic ± standard error"]
     return table(head, rows)
@@ -314,27 +355,29 @@ def _identity(read: Measurements) -> str:
     found = [read(f"kept-identity-{name}") for name in _RECIPES]
     place = [f"{x:.1f}" for x in found[0]["runs"][0]["curves"][0]["length"]].index("0.3")
     rows = [
-        [told, *(f"{100 * one['mean'][source][place][0]:.1f} %" for one in found)]
+        [
+            told,
+            *(
+                "{:.1f} ± {:.1f}".format(*(100 * x for x in one["mean"][source][place]))
+                for one in found
+            ),
+        ]
         for source, told in words.items()
     ]
-    return table(["ranges", "MNIST", "Fashion-MNIST"], rows)
+    return table(["ranges (label kept, %)", "MNIST", "Fashion-MNIST"], rows)
 
 
 def _extrapolation_in_short(read: Measurements) -> str:
     """Give the share of MNIST pairs that keep their class on the way of our paths and of lines."""
-    measured = read("rivals-mnist")
-    facts, arrays = measured["facts"], measured["arrays"]
-    accuracy = dict(zip(facts["series"], arrays["accuracy"], strict=True))
-    places = [arrays["times"].index(t) for t in (1, 2, 3)]
+    times, accuracy = _along_paths(read("rivals-mnist"))
+    places = [times.index(t) for t in (1, 2, 3)]
     words = {
         "mae": "learned paths",
         "control": "straight lines to the same end points, same network (control)",
         "ae": "straight lines, plain autoencoder",
     }
-    rows = [
-        [told, *(f"{100 * accuracy[key][i]:.1f} %" for i in places)] for key, told in words.items()
-    ]
-    return table(["class kept", "at the end", "twice as far", "three times"], rows)
+    rows = [[told, *(interval(accuracy[key][i]) for i in places)] for key, told in words.items()]
+    return table(["paths (class kept, %)", "at the end", "twice as far", "three times"], rows)
 
 
 # Name in a page's mark, and how the table is written.
@@ -359,10 +402,14 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
         )
     },
     "operator-names-mnist": from_file("operator-names-mnist", _operator_names),
-    "attributes-celeba": from_file("attributes-celeba", _attributes),
+    **{
+        f"attributes-{name}": from_file(f"attributes-{name}", _attributes)
+        for name in ("celeba", "faces")
+    },
     "kill-and-resume": from_file("kill-and-resume", _kill_and_resume),
     "attack": from_file("attack", _attack),
     **{f"recipe-{name}": from_file(f"recipe-{name}", _recipes) for name in (*_RECIPES, "celeba")},
+    "recipe-faces": from_file("faces", _recipes),
     **{
         f"extrapolation-{name}": from_file(f"extrapolation-{name}", _extrapolation)
         for name in _RECIPES
@@ -373,6 +420,8 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
     "longer-mnist": from_file("longer-mnist", _longer),
     "few-labels": _few_labels,
     "same-labels": _same_labels,
+    "controls": _controls,
+    "contest": _contest_in_short,
     "identity": _identity,
     "extrapolation": _extrapolation_in_short,
 }

@@ -13,6 +13,7 @@ from torch.nn.functional import affine_grid, grid_sample
 from transop.augment import TransportAugment
 from transop.errors import UserError
 from transop.progress import Progress, silent
+from transop_paper.scarce.moved import EqualNoise
 from transop_paper.scarce.rows import Row
 
 _DISTORTED_AT_ONCE = 250  # images whose fields stay in the processor's cache
@@ -133,7 +134,7 @@ class TrainingImages:
         images: Float[Tensor, "n c h w"],
         labels: Int[Tensor, " n"],
         *,
-        augment: TransportAugment | None = None,
+        augment: TransportAugment | EqualNoise | None = None,
         real_share: float = 1.0,
         pool_size: int = 0,
         generator: torch.Generator,

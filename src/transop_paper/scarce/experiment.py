@@ -27,6 +27,7 @@ from transop.progress import Progress, silent
 from transop.run import Run
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.few_label_identity import find_identity, learn_identity
+from transop_paper.scarce.moved import EqualNoise
 from transop_paper.scarce.protocol import (
     Classify,
     MakeImages,
@@ -194,7 +195,8 @@ def make_training_images(
 ) -> TrainingImages:
     """Prepare the images a row trains on, with the classifier, encoder and moves it needs."""
     generator = torch.Generator().manual_seed(1_000_003 * (seed + 1))
-    augment, model = None, experiment.model
+    augment: TransportAugment | EqualNoise | None = None
+    model = experiment.model
     if row.moves is not None:
         if model is None or experiment.settings is None:
             raise UserError(f"row '{row.name}' needs a trained run; give one with --run")
@@ -204,12 +206,14 @@ def make_training_images(
             model = learn_identity(experiment, images, labels, seed)
         augment = TransportAugment(
             model,
-            source=row.moves,
+            source="prior" if row.moves == "prior" else "encoder",
             multiplier=row.multiplier,
             n_steps=row.n_steps,
             guard=None if row.threshold is None else Guard(threshold=row.threshold),
             generator=generator,
         )
+        if row.moves == "noise":
+            augment = EqualNoise(augment, generator)
     return TrainingImages(
         row,
         images,

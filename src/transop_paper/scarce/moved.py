@@ -1,4 +1,4 @@
-"""Moved copies of all training images: along operators, or one of the controls.
+"""Moved copies of images: along operators, or one of the controls.
 
 Every kind of move starts at the same latents, has the same lengths and passes the same guard, so
 that a difference between two rows is due to the direction of the moves alone.
@@ -9,10 +9,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import kl_div, normalize
 
+from transop.augment import Guard, TransportAugment
 from transop.model import ManifoldAutoencoder
 from transop.operators import sample_laplace, transport
 from transop.progress import Progress, silent
@@ -24,6 +25,48 @@ Draw = Callable[[Tensor], Tensor]  # rows to moved points
 _ATTEMPTS = 4  # how often a refused move is drawn again; then the point stays where it is
 _AT_ONCE = 2_500
 _PROBE = 0.1  # length of the trial move that shows the worst direction, in units of the scales
+
+
+class EqualNoise:
+    """Random latent directions, as far as an augmentation moves, past the same guard."""
+
+    def __init__(self, moves: TransportAugment, generator: torch.Generator) -> None:
+        self.model, self._moves, self._generator = moves.model, moves, generator
+
+    @torch.no_grad()
+    def sample(
+        self, latents: Float[Tensor, "b d"], labels: Int[Tensor, " b"] | None = None
+    ) -> tuple[Float[Tensor, "b c h w"], Bool[Tensor, " b"]]:
+        """Draw moved images of points, and say which of them the guard accepted.
+
+        A point whose move along operators was refused is refused.
+        """
+        guard = self._moves.guard
+        ends, accepted = self._moves.move(latents, labels)
+        lengths = torch.linalg.vector_norm(ends - latents, dim=1, keepdim=True)
+        if guard is None:
+            return self.model.decode(self._towards_anywhere(latents, lengths)), accepted
+        names = self._opinion(guard, latents).argmax(1) if labels is None else labels
+        points, left = latents.clone(), accepted.nonzero()[:, 0]
+        for _ in range(1 + guard.attempts):
+            drawn = self._towards_anywhere(latents[left], lengths[left])
+            passed = guard.accepts(self._opinion(guard, drawn), names[left])
+            points[left[passed]] = drawn[passed]
+            left = left[~passed]
+            if not len(left):
+                break
+        accepted[left] = False
+        return self.model.decode(points), accepted
+
+    def _towards_anywhere(
+        self, points: Float[Tensor, "b d"], lengths: Float[Tensor, "b 1"]
+    ) -> Float[Tensor, "b d"]:
+        drawn = torch.randn(points.shape, generator=self._generator).to(points)
+        return points + lengths * normalize(drawn, dim=1)
+
+    def _opinion(self, guard: Guard, points: Float[Tensor, "b d"]) -> Float[Tensor, "b k"]:
+        inputs = self.model.decode(points) if guard.reads_images(self.model) else points
+        return guard.logits(self.model, inputs)
 
 
 @dataclass

@@ -60,8 +60,9 @@ class Row:
 
     name: str  # what it is called on the command line and in files
     title: str  # what it is called in the table
-    # where the scales of learned moves come from; None for no learned moves
-    moves: Literal["prior", "encoder"] | None = None
+    # where the scales of learned moves come from; None for no learned moves; "noise" goes as far
+    # as the encoder's moves, in random latent directions: their control
+    moves: Literal["prior", "encoder", "noise"] | None = None
     # the labels that classifier, coefficient encoder and guard were trained from: none, the same
     # 100, or all of the training split
     labels: Labels = "100"
@@ -91,7 +92,7 @@ class Row:
     @property
     def needs_own_identity(self) -> bool:
         """Whether classifier and encoder must be trained from the labels of each seed."""
-        return self.labels == "100" and self.moves == "encoder"
+        return self.labels == "100" and self.moves in ("encoder", "noise")
 
     def labels_used(self) -> str:
         """Say in words which labels went into the row."""
@@ -128,6 +129,29 @@ _MOVES: dict[str, dict[str, Any]] = {
         "threshold": 0.8,
     },
 }
+
+# Rows of the same settings whose moves go in random directions.
+_NOISE = {
+    "transport-encoder": "Noise as long as the encoder's moves",
+    "transport-guarded": "Noise as long, same guard",
+    "transport-100": "Noise as long as moves from the 100 labels",
+}
+
+
+def _then_elastic(row: Row) -> Row:
+    """Follow moves by elastic distortion."""
+    name, title = f"{row.name}-elastic", f"{row.title}, then elastic"
+    return dataclasses.replace(row, name=name, title=title, fixed="elastic", paper=None)
+
+
+_CONTROLS = [
+    Row(
+        name.replace("transport", "noise"),
+        moves="noise",
+        **{**_MOVES[name], "title": title, "paper": None},
+    )
+    for name, title in _NOISE.items()
+]
 
 ENTRY = "entry"  # the row that rivals and ablations are compared with
 
@@ -198,15 +222,9 @@ _BASE: tuple[Row, ...] = (
     Row("elastic", "Elastic distortion, strong", fixed="elastic"),
     Row("transport-prior", "Transport, fixed prior", moves="prior", paper=(70.35, 1.70)),
     *(Row(name, moves="encoder", **settings) for name, settings in _MOVES.items()),
-    *(
-        Row(
-            f"{name}-elastic",
-            moves="encoder",
-            fixed="elastic",
-            **{**settings, "title": f"{settings['title']}, then elastic", "paper": None},
-        )
-        for name, settings in _MOVES.items()
-    ),
+    *(_then_elastic(Row(name, moves="encoder", **settings)) for name, settings in _MOVES.items()),
+    *_CONTROLS,
+    *map(_then_elastic, _CONTROLS),
     *(Row(name, title, unlabelled=settings) for name, (title, settings) in _RIVALS.items()),
     *(
         Row(

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from transop.identity import Identity
 from transop_paper.scarce.batches import TrainingImages
 from transop_paper.scarce.experiment import Experiment, run_row, tasks_in_order
 from transop_paper.scarce.few_label_identity import find_identity
+from transop_paper.scarce.moved import EqualNoise
 from transop_paper.scarce.protocol import (
     Protocol,
     draw_labelled,
@@ -311,3 +313,52 @@ def test_seeds_go_together_in_as_many_as_there_are_processes():
     assert alone == [(one, seed) for seed in range(3) for one in (none, encoder)]
     shared = tasks_in_order([none, encoder], 3, 2)
     assert shared == [(none, 0), (none, 1), (encoder, 0), (encoder, 1), (none, 2), (encoder, 2)]
+
+
+def test_noise_goes_as_far_as_the_moves_it_is_the_control_of(strokes, model):
+    latents = model.encode(strokes.batch(range(60)))
+    shown = []
+
+    def learned():
+        return TransportAugment(model, generator=torch.Generator().manual_seed(1))
+
+    noise = EqualNoise(learned(), torch.Generator().manual_seed(2))
+    noise.model = SimpleNamespace(decode=lambda points: shown.append(points) or points)
+    _, accepted = noise.sample(latents)
+    ends, _ = learned().move(latents)
+    moves, drawn = ends - latents, shown[0] - latents
+    torch.testing.assert_close(drawn.norm(dim=1), moves.norm(dim=1), rtol=1e-3, atol=1e-5)
+    assert float(torch.cosine_similarity(drawn, moves).abs().mean()) < 0.6  # 4 dimensions
+    assert bool(accepted.all())
+
+
+def test_the_guard_watches_over_noise_too(strokes, model):
+    latents = model.encode(strokes.batch(range(60)))
+    generator = torch.Generator().manual_seed(2)
+
+    def sample(threshold):
+        augment = TransportAugment(
+            model, guard=threshold, multiplier=3, generator=torch.Generator().manual_seed(1)
+        )
+        return EqualNoise(augment, generator).sample(latents)
+
+    pictures, accepted = sample(1 / 3)
+    before = model.classify(model.decode(latents)).argmax(1)
+    after = model.classify(pictures).argmax(1)
+    assert bool(accepted.any())
+    assert torch.equal(before[accepted], after[accepted])
+    pictures, accepted = sample(1.0)  # never that sure
+    assert not bool(accepted.any())
+    torch.testing.assert_close(pictures, model.decode(latents))
+
+
+def test_controls_differ_from_their_rows_in_direction_alone():
+    for learned, control in (
+        ("transport-guarded", "noise-guarded"),
+        ("transport-100", "noise-100"),
+    ):
+        ours = dataclasses.asdict(row(learned)) | {"moves": "noise", "paper": None}
+        theirs = dataclasses.asdict(row(control))
+        assert {k for k in ours if ours[k] != theirs[k]} == {"name", "title"}
+    assert row("noise-100-elastic").fixed == "elastic"
+    assert row("noise-100").needs_own_identity

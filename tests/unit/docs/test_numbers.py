@@ -31,7 +31,22 @@ def test_marked_tables_show_the_stored_measurements(page):
 def test_every_mark_has_its_end():
     for page in PAGES:
         text = page.read_text()
-        assert text.count("<!-- numbers: ") == text.count("<!-- end -->"), page
+        marks = text.count("<!-- numbers: ") + text.count("<!-- cell: ")
+        assert marks == text.count("<!-- end -->"), page
+
+
+def test_no_mark_of_a_number_begins_a_line():
+    # Markdown would take the whole line for HTML.
+    for page in PAGES:
+        assert not re.search(r"^\s*<!-- cell: ", page.read_text(), flags=re.MULTILINE), page
+
+
+def test_every_measured_number_of_the_readme_stands_between_marks():
+    text = (ROOT / "README.md").read_text()
+    text = re.sub(r"<!-- (numbers|cell): .*?<!-- end -->", "", text, flags=re.DOTALL)
+    text = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", "", text, flags=re.DOTALL)
+    allowed = {"0.3", "2.0", "3.11"}  # a length, a licence, a version of Python
+    assert set(re.findall(r"\d+\.\d+|\d+ %", text)) <= allowed
 
 
 def measured_tables(text):
@@ -86,6 +101,27 @@ def test_a_changed_measurement_changes_the_page(tmp_path):
     (tmp_path / "attack.json").write_text(json.dumps(attack))
     page = "<!-- numbers: attack -->\n<!-- end -->\n"
     assert refresh(page, tmp_path) != refresh(page, MEASUREMENTS)
+
+
+def test_a_sentence_takes_its_number_from_a_table():
+    place = "attack | all | refused"
+    page = f"<!-- cell: {place} -->many<!-- end --> refused; <!-- cell: {place} --><!-- end -->"
+    total = read_json(MEASUREMENTS / "attack.json")["by_kind"]
+    refused = sum(kind.get("refused", 0) for kind in total.values())
+    mark = f"<!-- cell: {place} -->{refused}<!-- end -->"
+    assert refresh(page, MEASUREMENTS) == f"{mark} refused; {mark}"
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("attack | nonsense | used", "'attack' has no row 'nonsense'; choose from data, "),
+        ("attack | all | nonsense", "'attack' has no column 'nonsense'; choose from kind, tried"),
+    ],
+)
+def test_a_number_that_is_not_in_the_table_is_named(place, message):
+    with pytest.raises(UserError, match=message):
+        refresh(f"<!-- cell: {place} -->1<!-- end -->", MEASUREMENTS)
 
 
 def test_a_kind_of_attack_of_which_nothing_was_used_has_a_zero():
@@ -155,6 +191,18 @@ def test_rows_with_the_same_labels_are_compared_with_elastic_distortion_seed_by_
     assert lines[3] == "| MNIST | transport-100 | 93.0 ± 0.5 | 2 | +2.0 ± 1.0 |"
     with pytest.raises(KeyError):  # a quick table 1 has other rows
         render("same-labels", lambda file: {"rows": [row("none", 1, 2)]})
+
+
+def test_learned_moves_are_compared_with_noise_seed_by_seed():
+    def rows(kind, *accuracies):
+        numbers = {"mean": sum(accuracies) / 2, "deviation": 1.0, "accuracies": accuracies}
+        parts = ("encoder", "guarded", "100-elastic")
+        return [{"row": f"{kind}-{part}", "title": part, **numbers} for part in parts]
+
+    found = {"rows": [*rows("transport", 91, 95), *rows("noise", 90, 92)]}
+    lines = render("controls", lambda _: found).splitlines()
+    assert lines[2] == "| MNIST | encoder | 93.0 ± 1.0 | 91.0 ± 1.0 | +2.0 ± 1.0 |"
+    assert len(lines) == 8
 
 
 def test_an_unknown_table_is_named():
