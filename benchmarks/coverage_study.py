@@ -1,8 +1,6 @@
 """Measure where accuracy is lost, for each augmentation: to missing images or to wrong labels.
 
-    python benchmarks/coverage_study.py runs/mnist --out docs/figures/coverage-mnist
-
-writes OUT.json and OUT.png.
+    python benchmarks/coverage_study.py RUN --json FILE --picture FILE
 
 Every validation image takes the label of the closest image, pixel by pixel, that a row would
 train on. A reference classifier that no row has seen, a LeNet-5 trained on all training labels,
@@ -22,6 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from transop.artifacts import write_json
 from transop.networks import LeNet
 from transop.plotting import COLOURS, Block, draw_block, look, new_figure
 from transop_paper.scarce.experiment import Experiment, make_training_images, open_experiment
@@ -34,10 +33,12 @@ ROWS = [
     ("transport-prior", "fixed prior"),
     ("transport-encoder@multiplier=0.5", "encoder, half the scale"),
     ("transport-encoder", "encoder"),
+    ("noise-encoder", "noise as long (control)"),
     ("transport-encoder@multiplier=2", "encoder, twice the scale"),
-    ("transport-encoder@n_steps=10", "encoder, walk of 10"),
+    ("transport-encoder@n_steps=10", "encoder, ten steps"),
     ("transport-guarded@multiplier=2,n_steps=1", "guard, twice the scale"),
-    ("transport-guarded", "guard, walk of 10"),
+    ("transport-guarded", "guard, ten steps"),
+    ("noise-guarded", "noise as long, same guard (control)"),
 ]
 
 _REFERENCE_SEED = 9_001  # no row's network starts from it
@@ -146,10 +147,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--json", type=Path, required=True, help="gets the numbers")
+    parser.add_argument("--picture", type=Path, required=True, help="gets bars and examples")
     wanted = parser.parse_args()
     protocol = Protocol(pool_size=20_000, real_share=0.0)
-    experiment = open_experiment(wanted.out.with_suffix(""), protocol, run=wanted.run)
+    experiment = open_experiment(wanted.json.with_suffix(""), protocol, run=wanted.run)
     study = CoverageStudy(experiment)
     points, examples, titles = [], [], []
     for name, title in ROWS:
@@ -167,9 +169,9 @@ def main() -> None:
         print(json.dumps(points[-1]), flush=True)
         examples.append(found[0].examples)
         titles.append(title)
-    wanted.out.parent.mkdir(parents=True, exist_ok=True)
-    wanted.out.with_suffix(".json").write_text(json.dumps(points, indent=2) + "\n")
-    draw(points, torch.stack(examples), titles).savefig(wanted.out.with_suffix(".png"), dpi=110)
+    write_json(wanted.json, {"seeds": wanted.seeds, "rows": points})
+    wanted.picture.parent.mkdir(parents=True, exist_ok=True)
+    draw(points, torch.stack(examples), titles).savefig(wanted.picture, dpi=110)
 
 
 if __name__ == "__main__":

@@ -272,6 +272,14 @@ STEPS: tuple[Step, ...] = (
         after=("recipe-mnist",),
     ),
     _full(
+        "coverage-mnist",
+        "mnist-cpu: images that augmentation misses, and labels it changes",
+        "python benchmarks/coverage_study.py {work}/mnist-0 --json {work}/coverage-mnist.json "
+        "--picture docs/pictures/coverage-mnist.png",
+        read_file("coverage-mnist.json"),
+        "recipe-mnist",
+    ),
+    _full(
         "robustness-mnist",
         "mnist-cpu: accuracy on changed digits",
         "transop paper robustness --run {work}/mnist-0",
@@ -404,6 +412,13 @@ STEPS: tuple[Step, ...] = (
         ),
         ("python benchmarks/large_sets.py --sizes 3000 6000 --json {work}/large-sets.json",),
         read_file("large-sets.json"),
+    ),
+    Step(
+        "input-size",
+        "agreement of neighbours by the size of images in the feature network",
+        ("python benchmarks/input_size.py {work}/input-size.json",),
+        ("python benchmarks/input_size.py {work}/input-size.json --images 200",),
+        read_file("input-size.json"),
     ),
     Step(
         "graph-size",

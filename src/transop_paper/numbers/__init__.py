@@ -25,6 +25,7 @@ from transop.errors import UserError, show
 from transop_paper.numbers.expected import EXPECTED
 from transop_paper.numbers.layout import Measurements, interval
 from transop_paper.numbers.quality import QUALITY
+from transop_paper.numbers.scarce import SCARCE
 from transop_paper.numbers.speed import SPEED
 from transop_paper.numbers.studies import STUDIES
 from transop_paper.numbers.truth import TRUTH
@@ -32,7 +33,7 @@ from transop_paper.numbers.truth import TRUTH
 __all__ = ["TABLES", "interval", "refresh", "refresh_pages", "render"]
 
 # Name in a page's mark, and the function that writes the table.
-TABLES = {**QUALITY, **STUDIES, **EXPECTED, **SPEED, **TRUTH}
+TABLES = {**QUALITY, **SCARCE, **STUDIES, **EXPECTED, **SPEED, **TRUTH}
 
 _BLOCK = re.compile(r"<!-- numbers: (?P<name>[^\n]*?) -->\n.*?<!-- end -->", re.DOTALL)
 _CELL = re.compile(r"(?P<mark><!-- cell: (?P<place>[^\n]*?) -->)[^\n]*?<!-- end -->")

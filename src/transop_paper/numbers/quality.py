@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
-from transop_paper.numbers.layout import Measurements, from_file, interval, percent, table
+from transop_paper.numbers.layout import (
+    Measurements,
+    amount,
+    from_file,
+    interval,
+    percent,
+    table,
+)
 
 Measured = dict[str, Any]  # the content of a JSON file
 
@@ -68,6 +75,27 @@ def _verification(measured: Measured) -> str:
         for name in runs[0]["measure"]
     ]
     return table(["compared with photographs", *_AGAINST.values()], rows)
+
+
+def _input_size(measured: Measured) -> str:
+    """Give the agreement of neighbours on both data sets by the size of images."""
+    sets = measured["datasets"]
+    rows = []
+    for mnist, fashion in zip(sets["mnist"], sets["fashion-mnist"], strict=True):
+        size = mnist["input_size"]
+        first = ["pixel values, no network", ""]
+        if size is not None:
+            first = [str(size), amount(mnist["images_per_second"], 2)]
+        rows.append([*first, *(f"{one['agreement']:.3f}" for one in (mnist, fashion))])
+    return table(["side in pixels", "images/s", "MNIST", "Fashion-MNIST"], rows)
+
+
+def _coverage(measured: Measured) -> str:
+    keys = ("label errors", "missed", "misled")
+    rows = [
+        [row["title"], *(f"{100 * row[key]:.1f} %" for key in keys)] for row in measured["rows"]
+    ]
+    return table(["images", "wrong labels", "missed", "misled"], rows)
 
 
 def _operator_names(measured: Measured) -> str:
@@ -246,105 +274,6 @@ def _rivals(measured: Measured) -> str:
     return table(["t", *(f"{times[i]:g}" for i in shown)], rows)
 
 
-def _table1(measured: Measured) -> str:
-    rows = []
-    for row in measured["rows"]:
-        paper = row["paper"]
-        cells = [row["title"], row["labels_used"], _accuracy(row), str(row["n_seeds"])]
-        cells.append("" if paper is None else f"{paper[0]:.1f} ± {paper[1]:.1f}")
-        rows.append(cells)
-    return table(["row", "labels used", "accuracy", "seeds", "paper"], rows)
-
-
-def _contest(measured: Measured) -> str:
-    """Give every row's accuracy, the paired difference from the entry, and minutes per seed."""
-    gaps = {one["row"]: one for one in measured["differences"]}
-    rows = []
-    for row in sorted(measured["rows"], key=lambda row: -row["mean"]):
-        gap, n = gaps.get(row["row"]), row["n_seeds"]
-        less = "" if gap is None else f"{gap['mean']:+.2f} ± {gap['standard_error']:.2f}"
-        accuracy = f"{row['mean']:.2f} ± {row['deviation']:.2f}"
-        rows.append([row["title"], accuracy, str(n), less, f"{row['minutes'] / n:.1f}"])
-    head = ["row", "accuracy", "seeds", "entry minus row ± standard error", "minutes per seed"]
-    return table(head, rows)
-
-
-def _accuracy(row: Mapping[str, Any]) -> str:
-    """Write mean and standard deviation over seeds."""
-    return f"{row['mean']:.1f} ± {row['deviation']:.1f}"
-
-
-def _few_labels(read: Measurements) -> str:
-    """Give the main rows of Table 1 on both data sets."""
-    words = {
-        "none": ("none", "100"),
-        "randaugment": ("RandAugment", "100"),
-        "elastic": ("elastic distortion", "100"),
-        "transport-graph": ("learned moves, ranges without labels", "100"),
-        "transport-graph-guarded": ("learned moves, ranges and guard without labels", "100"),
-        "transport-encoder": ("learned moves, ranges from all labels", "all, for the ranges"),
-        "transport-guarded": (
-            "learned moves, ranges and guard from all labels",
-            "all, for ranges and guard",
-        ),
-    }
-    sets = [{row["row"]: row for row in read(f"table1-{name}")["rows"]} for name in _RECIPES]
-    rows = [
-        [*told, *("" if key not in found else _accuracy(found[key]) for found in sets)]
-        for key, told in words.items()
-    ]
-    seeds = [max(row["n_seeds"] for row in found.values()) for found in sets]
-    head = [f"{name}, {n} seeds" for name, n in zip(("MNIST", "Fashion-MNIST"), seeds, strict=True)]
-    return table(["augmentation", "labels it may use", *head], rows)
-
-
-def _contest_in_short(read: Measurements) -> str:
-    """Give the main rows with unlabelled images on both data sets."""
-    words = {
-        "poisson-joint": "the graph alone (`transop label`)",
-        "entry": "a network that learns from the graph",
-        "entry-transport": "the same, with moves along operators",
-        "entry-noise": "the same, with latent noise of equal length (control)",
-        "fixmatch": "FixMatch",
-    }
-    sets = [{row["row"]: row for row in read(f"contest-{name}")["rows"]} for name in _RECIPES]
-    rows = [[told, *(_accuracy(found[key]) for found in sets)] for key, told in words.items()]
-    return table(["100 labels and all images", "MNIST", "Fashion-MNIST"], rows)
-
-
-def _controls(read: Measurements) -> str:
-    """Compare rows of Table 1 with random directions of the same length, seed by seed."""
-    pairs = ("encoder", "guarded", "100-elastic")
-    rows = []
-    for name, title in zip(_RECIPES, ("MNIST", "Fashion-MNIST"), strict=True):
-        found = {row["row"]: row for row in read(f"controls-{name}")["rows"]}
-        for pair in pairs:
-            learned, noise = (found[f"{kind}-{pair}"] for kind in ("transport", "noise"))
-            words = (learned["title"], _accuracy(learned), _accuracy(noise))
-            rows.append([title, *words, _gap(learned, noise)])
-    head = ["images", "row", "along operators", "noise as long", "difference ± standard error"]
-    return table(head, rows)
-
-
-def _gap(row: Measured, other: Measured) -> str:
-    """Write by how much a row is better, seed by seed, and the standard error of that."""
-    gaps = [a - b for a, b in zip(row["accuracies"], other["accuracies"], strict=True)]
-    return f"{mean(gaps):+.1f} ± {stdev(gaps) / len(gaps) ** 0.5:.1f}"
-
-
-def _same_labels(read: Measurements) -> str:
-    """Compare rows whose ranges come from the 100 labels with elastic distortion, by seed."""
-    rows = []
-    for name, title in zip(_RECIPES, ("MNIST", "Fashion-MNIST"), strict=True):
-        own = read(f"few-labels-{name}")["rows"]
-        elastic = {row["row"]: row for row in read(f"table1-{name}")["rows"]}["elastic"]
-        for row in [elastic, *own]:
-            more = "" if row is elastic else _gap(row, elastic)
-            rows.append([title, row["title"], _accuracy(row), str(row["n_seeds"]), more])
-    head = ["images", "row", "accuracy", "seeds", "minus elastic ± standard error"]
-    return table(head, rows)
-
-
 def _identity(read: Measurements) -> str:
     """Give the share of labels kept by moves of length 0.3 on both data sets."""
     words = {
@@ -401,6 +330,8 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
             ("attributes", "attributes kept"),
         )
     },
+    "input-size": from_file("input-size", _input_size),
+    "coverage-mnist": from_file("coverage-mnist", _coverage),
     "operator-names-mnist": from_file("operator-names-mnist", _operator_names),
     **{
         f"attributes-{name}": from_file(f"attributes-{name}", _attributes)
@@ -414,14 +345,8 @@ QUALITY: dict[str, Callable[[Measurements], str]] = {
         f"extrapolation-{name}": from_file(f"extrapolation-{name}", _extrapolation)
         for name in _RECIPES
     },
-    **{f"table1-{name}": from_file(f"table1-{name}", _table1) for name in _RECIPES},
-    **{f"contest-{name}": from_file(f"contest-{name}", _contest) for name in (*_RECIPES, "yale")},
     **{f"rivals-{name}": from_file(f"rivals-{name}", _rivals) for name in _RECIPES},
     "longer-mnist": from_file("longer-mnist", _longer),
-    "few-labels": _few_labels,
-    "same-labels": _same_labels,
-    "controls": _controls,
-    "contest": _contest_in_short,
     "identity": _identity,
     "extrapolation": _extrapolation_in_short,
 }
