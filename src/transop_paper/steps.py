@@ -72,8 +72,8 @@ _TABLES = {
     ),
     "controls": (
         "random directions, as long as learned moves",
-        "transport-encoder,noise-encoder,transport-guarded,noise-guarded,transport-100-elastic,"
-        "noise-100-elastic",
+        "transport-guarded,noise-guarded,transport-100-elastic,noise-100-elastic,"
+        "transport-100-guarded-elastic,noise-100-guarded-elastic",
     ),
 }
 _ON_CELEBA = "--set data.source={celeba} --set data.crop=celeba"

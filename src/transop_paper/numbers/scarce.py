@@ -81,7 +81,7 @@ def _contest_in_short(read: Measurements) -> str:
 
 def _controls(read: Measurements) -> str:
     """Compare rows of Table 1 with random directions of the same length, seed by seed."""
-    pairs = ("encoder", "guarded", "100-elastic")
+    pairs = ("guarded", "100-elastic", "100-guarded-elastic")
     rows = []
     for name, title in _SETS.items():
         found = {row["row"]: row for row in read(f"controls-{name}")["rows"]}

@@ -135,6 +135,7 @@ _NOISE = {
     "transport-encoder": "Noise as long as the encoder's moves",
     "transport-guarded": "Noise as long, same guard",
     "transport-100": "Noise as long as moves from the 100 labels",
+    "transport-100-guarded": "Noise as long as moves from the 100 labels, same guard",
 }
 
 
