@@ -81,12 +81,13 @@ def _contest_in_short(read: Measurements) -> str:
 
 def _controls(read: Measurements) -> str:
     """Compare rows of Table 1 with random directions of the same length, seed by seed."""
-    pairs = ("guarded", "100-elastic", "100-guarded-elastic")
     rows = []
     for name, title in _SETS.items():
         found = {row["row"]: row for row in read(f"controls-{name}")["rows"]}
-        for pair in pairs:
-            learned, noise = (found[f"{kind}-{pair}"] for kind in ("transport", "noise"))
+        for key, noise in found.items():
+            if not key.startswith("noise-"):
+                continue
+            learned = found[key.replace("noise", "transport")]
             words = (learned["title"], _accuracy(learned), _accuracy(noise))
             rows.append([title, *words, _gap(learned, noise)])
     head = ["images", "row", "along operators", "noise as long", "difference ± standard error"]

@@ -134,6 +134,7 @@ _MOVES: dict[str, dict[str, Any]] = {
 _NOISE = {
     "transport-encoder": "Noise as long as the encoder's moves",
     "transport-guarded": "Noise as long, same guard",
+    "transport-graph-guarded": "Noise as long as moves without labels, same guard",
     "transport-100": "Noise as long as moves from the 100 labels",
     "transport-100-guarded": "Noise as long as moves from the 100 labels, same guard",
 }
