@@ -161,12 +161,14 @@ class Reproduction:
         return names
 
     def _sum_up(self) -> None:
-        """Write how long every step took, and all together."""
+        """Write what was measured, at which commits and for how long."""
         steps = {}
         for step in STEPS:
             file = self.measurements / f"{step.name}.json"
             if file.exists() and (made := read_json(file).get("made")):
-                steps[step.name] = {key: made[key] for key in ("seconds", "commit", "scale")}
+                facts = {key: made[key] for key in ("seconds", "commit", "scale")}
+                others = list(made.get("rows_of_another_commit", {}))
+                steps[step.name] = {"about": step.about, **facts, "other_commits": others}
         hours = sum(facts["seconds"] for facts in steps.values()) / 3600
         write_json(self.measurements / "reproduce.json", {"hours": round(hours, 2), "steps": steps})
 

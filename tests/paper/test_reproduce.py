@@ -131,6 +131,7 @@ def test_the_total_is_written(make, tmp_path):
     make(step("one", writes("one")), step("two", writes("two")))
     total = json.loads((tmp_path / "measurements" / "reproduce.json").read_text())
     assert list(total["steps"]) == ["one", "two"]
+    assert set(total["steps"]["one"]) == {"about", "seconds", "commit", "scale", "other_commits"}
     seconds = sum(facts["seconds"] for facts in total["steps"].values())
     assert total["hours"] == pytest.approx(seconds / 3600, abs=0.01)
 
@@ -173,7 +174,7 @@ def test_every_table_is_made_by_a_step():
     for render in TABLES.values():
         with pytest.raises(UserError, match="enough"):
             render(read)
-    assert set(asked) <= {one.name for one in STEPS}
+    assert set(asked) <= {"reproduce", *(one.name for one in STEPS)}
 
 
 def test_the_command_lists_the_steps_and_wants_a_clone(capfd, tmp_path, monkeypatch):

@@ -134,6 +134,17 @@ def _sparse_dense(measured: Measured) -> str:
     return table(["quantity", "sparse", "dense"], rows)
 
 
+def _steps(total: Measured) -> str:
+    """Say what was measured, how long it took and at which commits."""
+    rows = []
+    for name, step in total["steps"].items():
+        commits = [commit[:10] for commit in (step["commit"] or "unknown", *step["other_commits"])]
+        shown = f"`{name}`"
+        rows.append([shown, step["about"], f"{step['seconds'] / 60:.0f}", ", ".join(commits)])
+    rows.append(["all", "", f"{60 * total['hours']:.0f}", ""])
+    return table(["step", "what it measures", "minutes", "commit"], rows)
+
+
 # Name in a page's mark, and how the table is written.
 STUDIES: dict[str, Callable[[Measurements], str]] = {
     "embeddings-moves": from_file(
@@ -142,6 +153,7 @@ STUDIES: dict[str, Callable[[Measurements], str]] = {
     "embeddings-few-labels": from_file(
         "embeddings", _embeddings, part="few labels", key="gain", head="copies moved by", sign="+"
     ),
+    "steps": from_file("reproduce", _steps),
     "embeddings-setting": from_file("embeddings", _embedding_setting),
     "embeddings-paths": from_file("embeddings", _embedding_paths),
     "embeddings-turns": from_file("embeddings", _embedding_turns),

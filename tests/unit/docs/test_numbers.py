@@ -205,6 +205,17 @@ def test_learned_moves_are_compared_with_noise_seed_by_seed():
     assert len(lines) == 8
 
 
+def test_steps_are_listed_with_their_commits_and_the_total():
+    step = {"about": "digits", "seconds": 119.0, "commit": "0123456789ab", "other_commits": []}
+    other = {**step, "commit": None, "other_commits": ["abcdef0123456-dirty"]}
+    total = {"hours": 0.1, "steps": {"one": step, "two": other}}
+    assert render("steps", lambda _: total).splitlines()[2:] == [
+        "| `one` | digits | 2 | 0123456789 |",
+        "| `two` | digits | 2 | unknown, abcdef0123 |",
+        "| all | | 6 | |",
+    ]
+
+
 def test_an_unknown_table_is_named():
     with pytest.raises(UserError, match="no table 'nonsense'; choose from kept-identity-mnist"):
         refresh("<!-- numbers: nonsense -->\n<!-- end -->", MEASUREMENTS)
