@@ -28,6 +28,7 @@ PAGE = ROOT / "docs" / "dependencies.md"
 _MARK = "<!-- written by benchmarks/dependencies.py -->\n"
 _CORE = "always"
 _DEVELOPERS = ("dev", "docs")  # extras that users of the package do not need
+_OF_GPU_BUILDS = ("nvidia-", "cuda-", "triton")  # torch for GPUs brings and pins these itself
 
 
 def groups() -> dict[str, list[Requirement]]:
@@ -50,7 +51,7 @@ def brought_along(requirements: Iterable[Requirement]) -> dict[str, str]:
     while waiting:
         requirement, extra = waiting.pop()
         name = canonicalize_name(requirement.name)
-        if (name, extra) in seen:
+        if (name, extra) in seen or name.startswith(_OF_GPU_BUILDS):
             continue
         seen.add((name, extra))
         package = metadata.distribution(name)
@@ -75,11 +76,19 @@ def licence(name: str) -> str:
     return stated[0][:60] if stated and stated[0] != "UNKNOWN" else "**not stated**"
 
 
-def pins() -> dict[str, str]:
+def constraints() -> list[Requirement]:
     """Read constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-    stated = [line.split("==") for line in lines if line and not line.startswith("#")]
-    return {canonicalize_name(name): version for name, version in stated}
+    return [Requirement(line) for line in lines if line and not line.startswith("#")]
+
+
+def pins() -> dict[str, str]:
+    """Give the pins for this version of Python."""
+    return {
+        canonicalize_name(pin.name): str(pin.specifier).removeprefix("==")
+        for pin in constraints()
+        if pin.marker is None or pin.marker.evaluate()
+    }
 
 
 def complaints(installed: dict[str, str], pinned: dict[str, str]) -> list[str]:
@@ -119,7 +128,8 @@ def tables() -> str:
             stated.add(name)
             lines.append(f"| {extra} | {name} | {licence(name)} |")
     needed = (r for extra in known if extra not in _DEVELOPERS for r in direct(known, extra))
-    others = sorted(set(brought_along(needed)) - stated)
+    sometimes = {canonicalize_name(pin.name) for pin in constraints() if pin.marker is not None}
+    others = sorted(set(brought_along(needed)) - stated - sometimes)
     lines += ["", "These bring along:", "", "| package | licence |", "|---|---|"]
     lines += [f"| {name} | {licence(name)} |" for name in others]
     return "\n".join(lines) + "\n"

@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = runpy.run_path(str(ROOT / "benchmarks" / "dependencies.py"))
@@ -19,6 +20,11 @@ def installed():
 
 def test_every_package_that_make_installs_is_pinned_and_no_pin_is_left_over(installed):
     assert SCRIPT["complaints"](installed, SCRIPT["pins"]()) == []
+
+
+def test_what_torch_for_gpus_brings_and_pins_itself_is_left_out():
+    wanted = [Requirement(name) for name in ("packaging", "nvidia-cublas", "triton")]
+    assert list(SCRIPT["brought_along"](wanted)) == ["packaging"]
 
 
 def test_a_missing_a_wrong_and_an_idle_pin_are_noticed():
