@@ -67,7 +67,10 @@ def real_path(path: Path) -> Path:
         UserError: links lead in a circle, or there is no such home folder.
     """
     try:
-        return path.expanduser().resolve()
+        real = path.expanduser().resolve()
+        if real.is_symlink():  # since Python 3.13 a circle is no error
+            real.stat()
+        return real
     except (OSError, RuntimeError) as error:
         reason = str(error).replace(str(path), "").strip(" :'") or type(error).__name__
         raise UserError(f"'{shorten(str(path))}' leads nowhere ({reason}); name another") from None

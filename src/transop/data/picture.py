@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any, Literal
 
@@ -51,7 +50,7 @@ class Header:
 
 def read_header(stream: IO[bytes]) -> Header:
     """Read size and colour of a picture without decoding it."""
-    with _trouble(), _open(stream) as picture:
+    with _Trouble(), _open(stream) as picture:
         is_square, is_grey = picture.width == picture.height, picture.mode in GREY_MODES
         return Header(min(picture.size), is_square, is_grey)
 
@@ -67,7 +66,7 @@ def read_picture(
     ``size`` is the wanted height and width; ``fit`` and ``crop`` say which part is kept (see
     `kept_part`). What is no picture, damaged or too large raises `UnreadablePicture`.
     """
-    with _trouble(), _open(stream) as picture:
+    with _Trouble(), _open(stream) as picture:
         if crop is None:
             picture.draft(None, (2 * size, 2 * size))  # lets JPEG decode at a fraction of its size
         picture.load()
@@ -96,15 +95,21 @@ def square_pixels(
     return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
 
 
-@contextlib.contextmanager
-def _trouble() -> Iterator[None]:
-    """Turn whatever a decoder throws at damaged bytes into one kind of error."""
-    try:
-        yield
-    except (UnreadablePicture, DataError):  # a crop that does not fit is the user's mistake
-        raise
-    except Exception as error:  # decoders raise OSError, SyntaxError, struct.error, ... at will
-        raise UnreadablePicture(_in_plain_words(error)) from None
+class _Trouble:
+    """Turns whatever a decoder throws at damaged bytes into one kind of error.
+
+    A class and no generator: from Python 3.13 on, a generator's frames would keep the bytes alive
+    until the garbage collector finds them.
+    """
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Let through what is no decoder's: a crop that does not fit is the user's mistake."""
+        # decoders raise OSError, SyntaxError, struct.error, ... at will
+        if isinstance(error, Exception) and not isinstance(error, UnreadablePicture | DataError):
+            raise UnreadablePicture(_in_plain_words(error)) from None
 
 
 def _in_plain_words(error: Exception) -> str:

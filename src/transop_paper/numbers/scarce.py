@@ -95,9 +95,9 @@ def _controls(read: Measurements) -> str:
             if not key.startswith("noise-"):
                 continue
             learned = found[key.replace("noise", "transport")]
-            words = (learned["title"], _accuracy(learned), _accuracy(noise))
-            rows.append([title, *words, _gap(learned, noise)])
-    head = ["images", "row", "along operators", "noise as long", "difference ± standard error"]
+            words = f"{title}: {learned['title'].removeprefix('Transport, ')}"
+            rows.append([words, _accuracy(learned), _accuracy(noise), _gap(learned, noise)])
+    head = ["row", "along operators", "random directions", "difference ± standard error"]
     return table(head, rows)
 
 

@@ -201,7 +201,7 @@ def test_learned_moves_are_compared_with_noise_seed_by_seed():
 
     found = {"rows": [*rows("transport", 91, 95), *rows("noise", 90, 92)]}
     lines = render("controls", lambda _: found).splitlines()
-    assert lines[2] == "| MNIST | guarded | 93.0 ± 1.0 | 91.0 ± 1.0 | +2.0 ± 1.0 |"
+    assert lines[2] == "| MNIST: guarded | 93.0 ± 1.0 | 91.0 ± 1.0 | +2.0 ± 1.0 |"
     assert len(lines) == 8
 
 
