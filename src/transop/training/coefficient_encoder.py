@@ -84,7 +84,6 @@ def train_coefficient_encoder(
         module.requires_grad_(True)
     model.coefficient_encoder = encoder.eval()
     model.prior_scale = settings.prior_scale or model.prior_scale
-    session.folder.drop_checkpoints("distillation")
     return numbers | _closing_numbers(session, model, dataset, latents)
 
 

@@ -33,6 +33,10 @@ from transop.training.threads import ThreadWatch, threads_put_back
 
 logger = logging.getLogger(__name__)
 
+# Loops inside a phase. Their checkpoints stay until the whole phase is done: a run that was killed
+# at its very end would otherwise begin the inner loop again.
+_INNER_LOOPS = {"coefficient_encoder": ("distillation",)}
+
 # A phase changes the model in place and returns the numbers worth keeping.
 Phase = Callable[[Session, Any, ImageDataset], dict[str, Any]]
 Trained = TypeVar("Trained")
@@ -113,7 +117,7 @@ def _run_phases(session: Session, plan: TrainingPlan[Trained], dataset: ImageDat
         if name in model.phases:
             logger.info("%s: already done", name)
             if session.writes:
-                session.folder.drop_checkpoints(name)
+                _drop_checkpoints(session, name)
             continue
         start = time.monotonic()
         numbers = phase(session, model, dataset)
@@ -140,7 +144,12 @@ def _conclude(
     session.write(phase, -1, event="finished", seconds=seconds, **numbers)
     session.folder.mark_finished(phase, seconds=seconds, **facts)
     model.save_pretrained(session.folder.path)
-    session.folder.drop_checkpoints(phase)
+    _drop_checkpoints(session, phase)
+
+
+def _drop_checkpoints(session: Session, phase: str) -> None:
+    for name in (phase, *_INNER_LOOPS.get(phase, ())):
+        session.folder.drop_checkpoints(name)
 
 
 def refuse_run(folder: RunFolder) -> None:

@@ -12,7 +12,7 @@ from transop.config import load_settings
 from transop.data import load_dataset
 from transop.errors import ArtifactError, DataError, SettingsError
 from transop.model import ManifoldAutoencoder
-from transop.training import fit, train
+from transop.training import fit, phases, train
 
 TINY = [
     "autoencoder.network=conv",
@@ -90,6 +90,26 @@ def test_a_run_interrupted_in_every_phase_ends_with_the_same_bits(tmp_path, bars
     resumed = train(tiny("runtime.seed=3"), folder, dataset=bars, resume=True)
     assert resumed.phases == PHASES
     assert same_bits(whole, resumed)
+
+
+def test_a_run_stopped_at_its_very_end_repeats_no_step(tmp_path, bars, finished, monkeypatch):
+    conclude = phases._conclude
+
+    def stop_before_the_last_is_stored(session, model, phase, *rest):
+        if phase == PHASES[-1]:
+            raise KeyboardInterrupt
+        conclude(session, model, phase, *rest)
+
+    settings = tiny("runtime.seed=3", "runtime.checkpoint_seconds=0")
+    folder = RunFolder(tmp_path / "cut")
+    with monkeypatch.context() as patch:
+        patch.setattr(phases, "_conclude", stop_before_the_last_is_stored)
+        with pytest.raises(KeyboardInterrupt):
+            train(settings, folder, dataset=bars)
+    train(settings, folder, dataset=bars, resume=True)
+    lines = [[(r["phase"], r["step"]) for r in f.read_metrics()] for f in (folder, finished[0])]
+    assert lines[0] == lines[1]
+    assert not list(folder.checkpoints.glob("*"))
 
 
 def test_a_run_folder_holds_everything_needed_to_repeat_and_load_it(finished):
