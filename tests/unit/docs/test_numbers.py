@@ -203,6 +203,8 @@ def test_learned_moves_are_compared_with_noise_seed_by_seed():
     lines = render("controls", lambda _: found).splitlines()
     assert lines[2] == "| MNIST: guarded | 93.0 ± 1.0 | 91.0 ± 1.0 | +2.0 ± 1.0 |"
     assert len(lines) == 8
+    short = render("controls-in-short", lambda _: found).splitlines()[2:]
+    assert short == [line.replace("guarded", "ranges and guard") for line in (lines[2], lines[5])]
 
 
 def test_steps_are_listed_with_their_commits_and_the_total():
