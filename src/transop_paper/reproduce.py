@@ -167,8 +167,12 @@ class Reproduction:
             file = self.measurements / f"{step.name}.json"
             if file.exists() and (made := read_json(file).get("made")):
                 facts = {key: made[key] for key in ("seconds", "commit", "scale")}
-                others = list(made.get("rows_of_another_commit", {}))
-                steps[step.name] = {"about": step.about, **facts, "other_commits": others}
+                steps[step.name] = {
+                    "about": step.about,
+                    **facts,
+                    "other_commits": list(made.get("rows_of_another_commit", {})),
+                    "is_current": self.is_done(step),
+                }
         hours = sum(facts["seconds"] for facts in steps.values()) / 3600
         write_json(self.measurements / "reproduce.json", {"hours": round(hours, 2), "steps": steps})
 

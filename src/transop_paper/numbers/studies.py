@@ -139,8 +139,8 @@ def _steps(total: Measured) -> str:
     rows = []
     for name, step in total["steps"].items():
         commits = [commit[:10] for commit in (step["commit"] or "unknown", *step["other_commits"])]
-        shown = f"`{name}`"
-        rows.append([shown, step["about"], f"{step['seconds'] / 60:.0f}", ", ".join(commits)])
+        about = step["about"] + ("" if step["is_current"] else " (measured by earlier commands)")
+        rows.append([f"`{name}`", about, f"{step['seconds'] / 60:.1f}", ", ".join(commits)])
     rows.append(["all", "", f"{60 * total['hours']:.0f}", ""])
     return table(["step", "what it measures", "minutes", "commit"], rows)
 

@@ -209,11 +209,12 @@ def test_learned_moves_are_compared_with_noise_seed_by_seed():
 
 def test_steps_are_listed_with_their_commits_and_the_total():
     step = {"about": "digits", "seconds": 119.0, "commit": "0123456789ab", "other_commits": []}
-    other = {**step, "commit": None, "other_commits": ["abcdef0123456-dirty"]}
+    step["is_current"] = True
+    other = {**step, "commit": None, "other_commits": ["abcdef0123456-dirty"], "is_current": False}
     total = {"hours": 0.1, "steps": {"one": step, "two": other}}
     assert render("steps", lambda _: total).splitlines()[2:] == [
-        "| `one` | digits | 2 | 0123456789 |",
-        "| `two` | digits | 2 | unknown, abcdef0123 |",
+        "| `one` | digits | 2.0 | 0123456789 |",
+        "| `two` | digits (measured by earlier commands) | 2.0 | unknown, abcdef0123 |",
         "| all | | 6 | |",
     ]
 
