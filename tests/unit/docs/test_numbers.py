@@ -18,7 +18,7 @@ MARKED = [page for page in PAGES if "<!-- numbers: " in page.read_text()]
 
 # Tables with measured numbers that no file of docs/measurements stands behind yet. Lower it when
 # one gets its marks; a new table of measurements needs a JSON file and marks from the start.
-MOST_UNMARKED = 9
+MOST_UNMARKED = 6
 
 
 @pytest.mark.parametrize("page", MARKED, ids=lambda page: page.name)
